@@ -41,9 +41,9 @@ from motorlite._api.constants import (
 from motorlite._api.cursors.command_cursor import AsyncCommandCursor
 from motorlite._api.cursors.cursor import AsyncCursor
 from motorlite._api.handles import AsyncCollection, AsyncDatabase, AsyncMongoClient
-from motorlite._api.limits import timeout
 from motorlite._api.session import AsyncClientSession
-from motorlite._api.transactions.options import SessionOptions, TransactionOptions
+from motorlite._api.time_limits import timeout
+from motorlite._api.transaction_options import SessionOptions, TransactionOptions
 from motorlite._base.version import __version__, get_version_string, version, version_tuple
 from motorlite._base.wire_versions import NEWEST as MAX_SUPPORTED_WIRE_VERSION
 from motorlite._base.wire_versions import OLDEST as MIN_SUPPORTED_WIRE_VERSION

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from motorlite._api.constants import CursorType
 from motorlite._api.cursors.batches import Batches
-from motorlite._api.cursors.command_cursor import AsyncCommandCursor
+from motorlite._api.cursors.command_cursor import AsyncCommandCursor, AsyncRawBatchCommandCursor, AsyncRawBatchCursor
 from motorlite._api.cursors.cursor import AsyncCursor
-from motorlite._api.cursors.raw import AsyncRawBatchCommandCursor, AsyncRawBatchCursor
 
 __all__ = [
     "AsyncCommandCursor",

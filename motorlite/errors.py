@@ -63,16 +63,17 @@ from bson.errors import InvalidDocument as InvalidDocument
 
 from motorlite._base import error_documents
 from motorlite._base.error_codes import MAX_TIME_MS_EXPIRED
-from motorlite._errors.admission import (
+from motorlite._errors.base import (
     AdmissionError,
     CircuitBreakerOpenError,
+    ConnectionFailure,
     PoolFullError,
+    PyMongoError,
     RateLimitError,
     WaitQueueFullError,
     WaitQueueMemoryError,
     WaitQueueTimeoutError,
 )
-from motorlite._errors.base import ConnectionFailure, PyMongoError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import graphlib
 import sys
-from collections import Counter
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
@@ -27,32 +26,46 @@ FACES: Final = ("monitoring", "client_options", "client_session", "change_stream
 # Open to every layer that comes later, in this order.
 OPEN: Final = ("_base", "_errors", "values", "retry", "overload", "_events", "monitoring", "_options", "_observe")
 # What the layers above the codec read in replies.
-REPLIES: Final = ("_wire.replies", "_wire.error_replies")
+REPLIES: Final = ("_wire.replies", "_wire.replies")
 # A layer, or a module of one, and what it may import from below it.
 LAYERS: Final[dict[str, tuple[str, ...]]] = {
     **{layer: OPEN[:position] for position, layer in enumerate(OPEN)},
     "_wire": OPEN,
-    "_overload": OPEN,
-    "_sessions": (*OPEN, "_overload"),
+    # The delays of retries, which others wait for too.
+    "_retry.backoff": OPEN,
+    "_sessions": (*OPEN, "_retry.backoff"),
     "_net": OPEN,
     "_connection": (*OPEN, "_wire", "_net"),
-    "_pool": (*OPEN, "_connection", "_net", "_overload"),
-    "_topology": (*OPEN, "_pool", "_connection", "_net", "_overload", *REPLIES),
-    "_execution": (*OPEN, "_topology", "_pool", "_connection", "_sessions", "_overload", *REPLIES),
-    "_operations": (*OPEN, "_execution.operation", *REPLIES),
+    "_admission": (*OPEN, "_retry.backoff", "_connection.connection", "_connection.handshake"),
+    "_pool": (*OPEN, "_retry.backoff", "_connection", "_net", "_admission"),
+    "_topology": (*OPEN, "_pool", "_connection", "_net", "_admission", *REPLIES),
+    "_operations": (*OPEN, "_sessions", "_connection.messages", "_topology.selection", *REPLIES),
+    "_retry": (*OPEN, "_operations.contract"),
+    "_execution": (
+        *OPEN,
+        "_operations.contract",
+        "_retry",
+        "_topology",
+        "_pool",
+        "_connection",
+        "_sessions",
+        "_admission",
+        *REPLIES,
+    ),
     "_client": (  # the composition root
         *OPEN,
         "_operations",
         "_execution",
+        "_retry",
         "_topology",
         "_pool",
         "_connection",
         "_net",
         "_sessions",
-        "_overload",
+        "_admission",
         "_wire",
     ),
-    "_api": (*OPEN, "_client", "_operations", "_execution", "_sessions", *REPLIES),
+    "_api": (*OPEN, "_client", "_operations", "_execution.reports", "_sessions", *REPLIES),
     "_gridfs": (*OPEN, "_api"),
     "gridfs": ("_gridfs",),
     "client_options": ("_options",),
@@ -70,7 +83,6 @@ LAYERS: Final[dict[str, tuple[str, ...]]] = {
 # Who may import names of the package itself (`from motorlite import AsyncMongoClient`), which come from the
 # top.
 PUBLIC_NAMES: Final = ("testing", "exporters")
-MODULES_IN_A_FOLDER: Final = 15
 
 EFFECTS: Final = frozenset(
     {
@@ -116,7 +128,7 @@ THIRD_PARTY: Final[dict[str, tuple[str, ...]]] = {
         "_topology.srv*",
         "_topology.topology*",
         "_execution.executor*",
-        "_execution.retries.consult*",
+        "_retry.consultation",
         "_client.*",
         "_api.*",
         "_gridfs.*",
@@ -139,7 +151,7 @@ THIRD_PARTY: Final[dict[str, tuple[str, ...]]] = {
 
 # Who may import by name: a package without types; the exporter of traces, a plug-in of the driver; and the top of the
 # package, which imports rare names at their first use, and shows them to type checkers and to the rules here.
-RESOLVERS: Final = ("_net.host.aws_sdk", "_client.tracing", "__init__")
+RESOLVERS: Final = ("_net.aws_sdk", "_client.tracing", "__init__")
 # What imports rare names there (PEP 562).
 LATER: Final = ("_LATER", "__getattr__", "__dir__")
 
@@ -154,9 +166,9 @@ LAYER_KINDS: Final[dict[str, tuple[str, ...]]] = {
     **dict.fromkeys(
         ("_base", "_errors", "values", "overload", "monitoring", "_events", "_options", "_wire"), ("Pure",)
     ),
-    **dict.fromkeys(("_overload", "_sessions", "_operations", "gridfs"), ("Pure",)),
+    **dict.fromkeys(("_admission", "_sessions", "_operations", "gridfs"), ("Pure",)),
     "_net": ("Pure", "Net"),
-    **dict.fromkeys(("retry", "port"), ("Pure", "Shell")),
+    **dict.fromkeys(("retry", "_retry", "port"), ("Pure", "Shell")),
     **dict.fromkeys(
         ("_observe", "_connection", "_pool", "_topology", "_execution", "_client", "_api", "_gridfs"),
         ("Pure", "Shell"),
@@ -297,14 +309,6 @@ def _statements(module: Module) -> Iterator[ast.stmt]:
             yield node
 
 
-def crowded_folders(modules: Iterable[Module]) -> list[str]:
-    """The folders with more modules than a folder may have; `__init__` does not count."""
-    counts = Counter(module.name.rpartition(".")[0] for module in modules if not module.is_init)
-    return [
-        f"{folder or 'the root'} has {count} modules" for folder, count in counts.items() if count > MODULES_IN_A_FOLDER
-    ]
-
-
 def cycles(modules: Iterable[Module]) -> str | None:
     """One import cycle, or None; an imported name counts for the module that it is in."""
     by_name = {module.name.removesuffix(".__init__"): module for module in modules}
@@ -373,16 +377,6 @@ def test_there_is_no_import_cycle() -> None:
     assert found is None
 
 
-def test_folders_are_not_crowded() -> None:
-    assert not crowded_folders(modules())
-
-
-@pytest.mark.parametrize(("count", "is_caught"), [(15, False), (16, True)])
-def test_a_crowded_folder_is_found(count: int, is_caught: bool) -> None:
-    names = ["_pool.__init__", "_net.a", *(f"_pool.m{number}" for number in range(count))]
-    assert bool(crowded_folders(Module(name, "") for name in names)) is is_caught
-
-
 def test_every_layer_is_in_the_table() -> None:
     packages = {path.name for path in ROOT.iterdir() if path.is_dir() and path.name != "__pycache__"}
     assert packages <= LAYERS.keys()
@@ -411,10 +405,10 @@ LATER_SOURCE = "if TYPE_CHECKING:\n    from x import y\nelse:\n    _LATER = {}\n
         (
             "imports point down",
             "_operations.find",
-            "from motorlite._execution.operation import Command",
+            "from motorlite._operations.contract import Command",
             False,
         ),
-        ("imports point down", "_operations.find", "from motorlite._execution import operation", False),
+        ("imports point down", "_operations.find", "from motorlite._topology import selection", False),
         ("imports point down", "_operations.find", "from motorlite._execution import operations_x", True),
         (
             "imports point down",
@@ -461,10 +455,10 @@ LATER_SOURCE = "if TYPE_CHECKING:\n    from x import y\nelse:\n    _LATER = {}\n
         ("packages are known", "_pool.pool", "import anyio", False),
         ("packages are known", "_pool.state", "import anyio", True),
         ("packages are known", "_connection.handshake", "if TYPE_CHECKING:\n    from anyio import Event", True),
-        ("packages are known", "_execution.retry", "import anyio", True),
+        ("packages are known", "_retry.decision", "import anyio", True),
         ("packages are known", "_base.deadline", "import anyio", True),
         ("packages are known", "_net.on_trio.stream", "import trio", False),
-        ("packages are known", "_topology.srv_polling", "import dns.resolver", True),
+        ("packages are known", "_topology.srv", "import dns.resolver", True),
         ("packages are known", "_net.anything", "import requests", True),
         ("only three send", "_api.cursor", "async def f(c):\n    await c.round_trip(b'')", True),
         ("only three send", "_api.cursor", "async def f(self):\n    await self._connection.send(b'')", True),

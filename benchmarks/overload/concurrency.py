@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from statistics import mean
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from motorlite._overload.concurrency_limit import AdaptiveLimit
+from motorlite._admission.concurrency_limit import AdaptiveLimit
 from motorlite.overload import ConcurrencyLimit
 
 if TYPE_CHECKING:

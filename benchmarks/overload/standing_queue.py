@@ -15,12 +15,11 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from benchmarks.report import align
+from motorlite._admission.tickets import Request, Ticket
 from motorlite._client.settings import pool_options
-from motorlite._connection.purpose import Purpose
+from motorlite._connection.handshake import Purpose
 from motorlite._options.options import client_options
-from motorlite._pool.effects import Close, Drain, Establish
-from motorlite._pool.requests import Request, Ticket
-from motorlite._pool.state import PoolState
+from motorlite._pool.state import Close, Drain, Establish, PoolState
 from motorlite.overload import WaitQueue
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ LAYERS: Final = (
     ("motorlite._operations", (), "build: command and session"),
     ("motorlite._sessions", (), "build: command and session"),
     ("motorlite._execution.building", (), "build: command and session"),
-    ("motorlite._execution.decorate", (), "build: command and session"),
+    ("motorlite._execution.building", (), "build: command and session"),
     ("motorlite._execution.sender", (), "send: limits, events, cluster time"),
     ("motorlite._execution", (), "execute: run, attempt, parse"),
     ("motorlite._connection.messages", (), "encode"),

@@ -18,7 +18,7 @@ from motorlite.retry.strategy import as_retry_strategy
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping
 
-    from motorlite._execution.call import CallOptions
+    from motorlite._operations.contract import CallOptions
     from motorlite.errors import AdmissionError
     from motorlite.overload.fallback import CallBlock, Fallback
     from motorlite.overload.wait_queue import WaitQueue

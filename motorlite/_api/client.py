@@ -6,22 +6,21 @@ import warnings
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
 
-from motorlite._api.arguments.method_options import LIST_DATABASES_CHECKS, ListDatabasesOptions
-from motorlite._api.arguments.names import database_name
+from motorlite._api.arguments.method_options import LIST_DATABASES_CHECKS, ListDatabasesOptions, database_name
 from motorlite._api.client_bulk import AsyncMongoClient as ClientBulkWrites
+from motorlite._api.commands import list_databases, names
 from motorlite._api.cursors.watching import Watching
 from motorlite._api.database import name_of
-from motorlite._api.lists import list_databases, names
 from motorlite._api.session import session_of
 from motorlite._api.settings import Settings
-from motorlite._api.transactions.options import SessionOptions
+from motorlite._api.transaction_options import SessionOptions
 from motorlite._api.turns import give_way, refused
 from motorlite._api.typings import DocumentT
 from motorlite._base.arguments import checked, converted
 from motorlite._base.arguments import seconds as check_seconds
 from motorlite._base.deadline import GRACE
 from motorlite._base.hosts import DEFAULT_PORT
-from motorlite._execution.call import CallOptions
+from motorlite._operations.contract import CallOptions
 from motorlite._options.options import PILE_UP, may_pile_up
 from motorlite.driver_info import as_driver_info
 from motorlite.errors import InvalidOperation, PyMongoError, ServerSelectionTimeoutError
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 
     from motorlite._api.cursors.command_cursor import AsyncCommandCursor
     from motorlite._api.session import AsyncClientSession
-    from motorlite._api.transactions.options import TransactionOptions
+    from motorlite._api.transaction_options import TransactionOptions
     from motorlite._base.values import Address
     from motorlite._client.core import Core
     from motorlite._options.options import ClientOptions
@@ -250,7 +249,7 @@ class AsyncMongoClient(ClientBulkWrites[DocumentT], Watching[DocumentT]):
 
         Retries: overload errors only (up to 5, with backoff).
         """
-        from motorlite._operations.build_info import BuildInfo
+        from motorlite._operations.commands import BuildInfo
 
         call = self._begin(session, timeoutMS) or await refused()
         return await self._core.executor.execute(BuildInfo(), call)
@@ -324,7 +323,7 @@ class AsyncMongoClient(ClientBulkWrites[DocumentT], Watching[DocumentT]):
 
         Retries: overload errors only (up to 5, with backoff).
         """
-        from motorlite._operations.schema.drop_database import DropDatabase
+        from motorlite._operations.collections import DropDatabase
 
         name = database_name(name_of(name_or_database, "database"))
         write_concern = self._write_concern(session)

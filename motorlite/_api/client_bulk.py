@@ -5,19 +5,17 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
-from motorlite._api.arguments.identifiers import id_first, identify
-from motorlite._api.limits import ServerTime, for_close
+from motorlite._api.collection.documents import id_first, identify
 from motorlite._api.session import is_in_transaction
 from motorlite._api.settings import Configured
+from motorlite._api.time_limits import ServerTime, for_close
 from motorlite._api.turns import Turns, refused
 from motorlite._api.typings import DocumentT
 from motorlite._base.arguments import boolean, check_document, converted, located, mapping, wrong
-from motorlite._client.lost_cursors import give_back, is_settled, kill_command
-from motorlite._execution.call import Call
-from motorlite._execution.cursors.lost_cursor import LostCursor
-from motorlite._execution.operation import TimeLimit
-from motorlite._operations.cursors.get_more import GetMore
-from motorlite._operations.writes.slices import ITEMS, release
+from motorlite._client.leftovers import give_back, is_settled, kill_command
+from motorlite._operations.contract import Call, TimeLimit
+from motorlite._operations.cursors import GetMore, LostCursor
+from motorlite._operations.slices import ITEMS, release
 from motorlite._sessions.session import Session
 from motorlite.errors import InvalidOperation, PyMongoError
 from motorlite.results import ClientBulkWriteResult
@@ -28,10 +26,9 @@ if TYPE_CHECKING:
 
     from motorlite._api.session import AsyncClientSession
     from motorlite._client.core import Core
-    from motorlite._execution.operation import CursorReply
-    from motorlite._operations.client_bulk.result import ClientBulkResult
-    from motorlite._operations.client_bulk.statements import Statement
-    from motorlite._operations.writes.slices import Slices
+    from motorlite._operations.client_bulk import ClientBulkResult, Statement
+    from motorlite._operations.contract import CursorReply
+    from motorlite._operations.slices import Slices
     from motorlite.operations import DeleteMany, DeleteOne, InsertOne, ReplaceOne, UpdateMany, UpdateOne
     from motorlite.write_concern import WriteConcern
 
@@ -86,7 +83,7 @@ class AsyncMongoClient(Configured[DocumentT]):
 
         Source: bulk write specification.
         """
-        from motorlite._operations.client_bulk.result import ClientBulkResult
+        from motorlite._operations.client_bulk import ClientBulkResult
 
         for name, value in (("ordered", ordered), ("verbose_results", verbose_results)):
             converted(name, value, boolean)
@@ -127,7 +124,7 @@ class AsyncMongoClient(Configured[DocumentT]):
 
 def _statements(models: Sequence[object]) -> Slices[list[Statement]]:
     """Return the operations of all models. Documents to insert get an `_id`."""
-    from motorlite._operations.client_bulk.statements import statement_of
+    from motorlite._operations.client_bulk import statement_of
 
     found: list[Statement] = []
     try:
@@ -238,7 +235,7 @@ class ClientBulkWrite:
 
     async def _execute_batch(self, start: int, call: Call) -> int:
         """Send the batch from operation `start` on, and read its results. Return the number of operations."""
-        from motorlite._operations.client_bulk.batch import ClientBulkBatch
+        from motorlite._operations.client_bulk import ClientBulkBatch
 
         batch = ClientBulkBatch(self._statements, start, max_time_ms=self._limit.remaining(), **self._options)
         batch.is_continuation, self._has_begun = self._has_begun, True

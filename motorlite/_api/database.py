@@ -8,17 +8,16 @@ from bson.dbref import DBRef
 
 from motorlite._api.arguments import method_options
 from motorlite._api.arguments.find_options import FIND_ONE_CHECKS, find_arguments
-from motorlite._api.arguments.names import collection_name
-from motorlite._api.commands import UserCommand, cursor_of_command
-from motorlite._api.cursors.aggregation import aggregation
+from motorlite._api.arguments.method_options import collection_name
+from motorlite._api.commands import UserCommand, cursor_of_command, list_collections, names
+from motorlite._api.cursors.command_cursor import aggregation
 from motorlite._api.cursors.watching import Watching
-from motorlite._api.lists import list_collections, names
 from motorlite._api.missing import not_callable
 from motorlite._api.turns import refused
 from motorlite._api.typings import DocumentT, OtherDocumentT
 from motorlite._base.arguments import boolean, checked, converted, count, fields_document, instance, mapping, wrong
-from motorlite._operations.reads.find import FindOne
-from motorlite._operations.run_command import command_document
+from motorlite._operations.commands import command_document
+from motorlite._operations.find import FindOne
 from motorlite.errors import CollectionInvalid, ConfigurationError
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from motorlite._api.typings import TimeoutMode
     from motorlite._base.arguments import Pipeline
     from motorlite._client.core import Core
-    from motorlite._execution.call import Call
+    from motorlite._operations.contract import Call
     from motorlite.read_preferences import ServerMode
     from motorlite.write_concern import WriteConcern
 
@@ -345,7 +344,7 @@ class AsyncDatabase(Watching[DocumentT]):
 
         Retries: overload errors only (up to 5, with backoff).
         """
-        from motorlite._operations.schema.validate import Validate
+        from motorlite._operations.collections import Validate
 
         name = name_of(name_or_collection)
         if background is not None:
@@ -391,7 +390,7 @@ class AsyncDatabase(Watching[DocumentT]):
         options: dict[str, Any],
     ) -> None:
         """Create a collection, for `AsyncDatabase.create_collection`. Both commands share one deadline."""
-        from motorlite._operations.schema.create import Create
+        from motorlite._operations.collections import Create
 
         collection_name(name)
         further: dict[str, Any] = {}
@@ -415,7 +414,7 @@ class AsyncDatabase(Watching[DocumentT]):
         await self._core.executor.execute(operation, call)
 
     async def _has_collection(self, name: str, call: Call) -> bool:
-        from motorlite._operations.schema.find_collection import FindCollection
+        from motorlite._operations.collections import FindCollection
 
         operation = FindCollection(self._name, name, name_only=True)
         return await self._core.executor.execute(operation, call) is not None

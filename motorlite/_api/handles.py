@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
-from motorlite._api.arguments.names import collection_name, database_name
+from motorlite._api.arguments.method_options import collection_name, database_name
 from motorlite._api.client import AsyncMongoClient as ClientBase
 from motorlite._api.collection.bulk import AsyncCollection as CollectionBulkWrites
 from motorlite._api.collection.find_and_modify import AsyncCollection as CollectionFindAndModify
@@ -21,8 +21,7 @@ from motorlite._api.database import AsyncDatabase as DatabaseBase
 from motorlite._api.missing import no_attribute
 from motorlite._api.typings import DocumentT, OtherDocumentT
 from motorlite._base.arguments import instance
-from motorlite._options.options import client_options
-from motorlite._options.shown import shown
+from motorlite._options.options import client_options, shown
 from motorlite.errors import ConfigurationError
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, Protocol, Self,
 
 from bson.timestamp import Timestamp
 
-from motorlite._api import limits
-from motorlite._api.transactions.context import BOUND, BoundSession, bound_session
-from motorlite._api.transactions.methods import AsyncClientSession as SessionTransactions
-from motorlite._api.transactions.options import SessionOptions
+from motorlite._api import time_limits
+from motorlite._api.transaction_blocks import BOUND, BoundSession, bound_session
+from motorlite._api.transaction_options import SessionOptions
+from motorlite._api.transactions import AsyncClientSession as SessionTransactions
 from motorlite._api.typings import ClientT_co
 from motorlite._base.arguments import boolean, converted, instance, milliseconds, wrong
 from motorlite._sessions.session import ENDED, UNACKNOWLEDGED, Session, newest_cluster_time
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from motorlite._base.deadline import Deadline
     from motorlite._client.core import Core
-    from motorlite._execution.call import CallOptions
+    from motorlite._operations.contract import CallOptions
 
 T = TypeVar("T")
 _SESSION: Final = "an AsyncClientSession or None"
@@ -185,7 +185,7 @@ class AsyncClientSession(SessionTransactions, Generic[ClientT_co]):
             if state.must_abort or is_used:
                 core.enter()
                 if state.in_transaction and not is_used:
-                    seconds = self._default_seconds() if timeoutMS is None else limits.duration_from_ms(timeoutMS)
+                    seconds = self._default_seconds() if timeoutMS is None else time_limits.duration_from_ms(timeoutMS)
                     await self._abort(seconds)
                 else:
                     core.abort_transaction(state)
@@ -272,8 +272,8 @@ def begin(
     """
     state = state_of(resolved(session), core, is_acknowledged)
     if state is None or state.deadline is None:
-        return state, limits.deadline(core, inherited, timeout_ms)
-    return state, limits.of_session(core, state.deadline, timeout_ms)
+        return state, time_limits.deadline(core, inherited, timeout_ms)
+    return state, time_limits.of_session(core, state.deadline, timeout_ms)
 
 
 def is_in_transaction(session: AsyncClientSession | None) -> bool:

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NoReturn
 from bson.codec_options import CodecOptions
 
 from motorlite._api.call_options import effective
-from motorlite._api.limits import deadline, duration_from_ms
 from motorlite._api.missing import name_after
 from motorlite._api.session import begin, is_in_transaction
-from motorlite._api.transactions.context import BOUND
+from motorlite._api.time_limits import deadline, duration_from_ms
+from motorlite._api.transaction_blocks import BOUND
 from motorlite._api.turns import refuse
 from motorlite._api.typings import DocumentT
 from motorlite._base.arguments import converted, instance
 from motorlite._base.deadline import NO_DEADLINE
 from motorlite._base.values import recognized
-from motorlite._execution.call import DEFAULT_OPTIONS, Call, CallOptions
+from motorlite._operations.contract import DEFAULT_OPTIONS, Call, CallOptions
 from motorlite.errors import PyMongoError
 from motorlite.read_concern import as_read_concern
 from motorlite.read_preferences import as_read_preference

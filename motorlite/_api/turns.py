@@ -11,7 +11,7 @@ from motorlite.errors import no_time_left
 if TYPE_CHECKING:
     from motorlite._base.deadline import Deadline
     from motorlite._client.core import Core
-    from motorlite._operations.writes.slices import Slices
+    from motorlite._operations.slices import Slices
     from motorlite.errors import PyMongoError
 
 T = TypeVar("T")

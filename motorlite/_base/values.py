@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+import enum
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from bson.codec_options import DEFAULT_CODEC_OPTIONS
+from bson.raw_bson import RawBSONDocument
 
 if TYPE_CHECKING:
     from bson.codec_options import CodecOptions
+
 
 Address: TypeAlias = tuple[str, int | None]
 """A server: lower-case host and port, or the path of a Unix domain socket and None."""
@@ -97,3 +101,58 @@ class ServerFacts:
         self.supports_sessions: bool = session_timeout_minutes is not None or is_load_balanced
         # Retryable writes specification, "Supported Server Versions".
         self.supports_retryable_writes: bool = self.supports_sessions and not is_standalone
+
+
+# How far an attempt of an operation got.
+
+
+class Progress(enum.Enum):
+    """What the server may have done with a command, as far as the client knows."""
+
+    NOT_SENT = "not sent"
+    """Nothing: the server never received the whole command. This includes a partly written command: its connection is
+    closed before the rest follows."""
+    IN_FLIGHT = "in flight"
+    """Everything or nothing: the socket accepted the whole command, and no reply arrived."""
+    ANSWERED = "answered"
+    """What its reply says."""
+
+
+# Estimates how large a document is once it is encoded.
+
+# No message is larger, so it makes no difference by how much.
+_LARGEST: Final = 48_000_000
+# A length and the zero byte at the end.
+_CONTAINER: Final = 5
+# The type and the zero byte of a name.
+_ELEMENT: Final = 2
+# Numbers, times and ids.
+_SCALAR: Final = 8
+
+
+def estimated_size(value: Any, limit: int = _LARGEST) -> int:
+    """Return about as many bytes as `value` has in BSON; beyond `limit`, some number above it.
+
+    Text counts by its characters, and values of unknown types as numbers. Names of array elements do not count.
+    """
+    size, left = 0, [value]
+    # A document that contains itself ends with the limit; `bson` refuses it later.
+    while left and size < limit:
+        value = left.pop()
+        if isinstance(value, str | bytes):
+            size += len(value) + _CONTAINER
+        elif isinstance(value, RawBSONDocument):
+            size += len(value.raw)
+        elif isinstance(value, Mapping):
+            size += _CONTAINER
+            for name, item in value.items():
+                size += _ELEMENT + (len(name) if isinstance(name, str) else 0)
+                left.append(item)
+                if size >= limit:
+                    break
+        elif isinstance(value, list | tuple):
+            size += _CONTAINER + _ELEMENT * len(value)
+            left.extend(value)
+        else:
+            size += _SCALAR
+    return size

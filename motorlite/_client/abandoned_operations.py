@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from motorlite._base.deadline import Deadline
 from motorlite._base.values import format_address
-from motorlite._execution.call import Call
-from motorlite._observe.safe_log import safe_log
-from motorlite._operations.run_command import RunCommand
+from motorlite._observe.reachability import safe_log
+from motorlite._operations.commands import RunCommand
+from motorlite._operations.contract import Call
 from motorlite._wire.replies import document, documents
 from motorlite.errors import PyMongoError
 from motorlite.read_preferences import ReadPreference

@@ -11,20 +11,19 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from weakref import WeakMethod
 
 from motorlite._client.abandoned_operations import AbandonedOperations
-from motorlite._client.lost_cursors import LostCursors
-from motorlite._client.lost_transactions import LostTransactions
-from motorlite._execution.cursors.pinning import opens_cursor
-from motorlite._net.host.forking import leave_to_parent
+from motorlite._client.leftovers import LostCursors, LostTransactions
+from motorlite._execution.pins import opens_cursor
+from motorlite._net.host import leave_to_parent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from weakref import WeakSet
 
     from motorlite._base.values import Address
-    from motorlite._execution.cursors.lost_cursor import LostCursor
     from motorlite._execution.executor import Executor
     from motorlite._net.runtime import BackgroundTask, Host, Runtime
-    from motorlite._topology.srv_discovery import SRVDiscovery
+    from motorlite._operations.cursors import LostCursor
+    from motorlite._topology.srv import SRVDiscovery
     from motorlite._topology.topology import Topology
 
 # Seconds between checks for operations in flight. Having operations wake the closer would slow each of them down.

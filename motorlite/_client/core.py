@@ -21,20 +21,19 @@ from motorlite._client.world import REAL, World
 from motorlite._connection.establish import Establisher, HandshakeSettings
 from motorlite._connection.handshake import server_api_fields
 from motorlite._connection.metadata import ENVIRONMENT_VARIABLES, faas_provider, with_info
-from motorlite._execution.call import Call
 from motorlite._execution.executor import Executor
 from motorlite._execution.reports import Reports
 from motorlite._execution.run import new_operation_id
-from motorlite._net import current
-from motorlite._net.host import randomness
-from motorlite._net.host.platform_facts import read_environment, read_platform_facts
+from motorlite._execution.server_limits import ServerLimits, default_milliseconds
+from motorlite._net import current, host
+from motorlite._net.host import read_environment, read_platform_facts
 from motorlite._observe.log_documents import LENGTH_VARIABLES, max_document_length
 from motorlite._observe.publishing import Publishers, make_publishers
-from motorlite._operations.sessions.end_sessions import EndSessions, session_batches
+from motorlite._operations.contract import Call
+from motorlite._operations.sessions import EndSessions, session_batches
 from motorlite._options.options import shown_secret
 from motorlite._options.table import default_setting
 from motorlite._options.tracing import VARIABLES
-from motorlite._overload.server_limits import ServerLimits, default_milliseconds
 from motorlite._pool.pool import Pool
 from motorlite._sessions.session import SessionPool
 from motorlite._topology.topology import Topology
@@ -47,11 +46,11 @@ if TYPE_CHECKING:
 
     from motorlite._base.values import Address
     from motorlite._connection.establish import EstablishmentError
-    from motorlite._execution.cursors.lost_cursor import LostCursor
     from motorlite._net.runtime import Connector, Runtime
+    from motorlite._operations.cursors import LostCursor
     from motorlite._options.options import SRV, ClientOptions
     from motorlite._sessions.session import Session
-    from motorlite._topology.srv_discovery import SRVDiscovery
+    from motorlite._topology.srv import SRVDiscovery
     from motorlite._topology.topology_description import TopologyDescription
     from motorlite.driver_info import DriverInfo
     from motorlite.read_preferences import ServerMode
@@ -116,7 +115,7 @@ class Core:
         # The ObjectId makes the comments of this client's operations its own.
         comment = f"motorlite {ObjectId()}" if options.kill_abandoned else ""
         self.limits: ServerLimits = ServerLimits(default_milliseconds(options.default_max_time), comment)
-        self.sessions: SessionPool = SessionPool(randomness.session_id)
+        self.sessions: SessionPool = SessionPool(host.session_id)
         # The cursors that have been open on a server.
         self.open_cursors: WeakSet[MayBeOpen] = WeakSet()
         self._limits = optional.limits(options, self._publishers.breaker)
@@ -229,8 +228,7 @@ class Core:
 
     def _discovery(self, srv: SRV, runtime: Runtime, background: Background, connector: Connector) -> SRVDiscovery:
         """Create the placeholder for the topology, used until the SRV lookup finishes."""
-        from motorlite._topology.srv_discovery import SRVDiscovery
-        from motorlite._topology.srv_polling import SRVPolling
+        from motorlite._topology.srv import SRVDiscovery, SRVPolling
 
         options, below, host = self.options, self._world.below, background.host
         resolver = self._world.resolver(runtime)

@@ -7,17 +7,17 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from motorlite._base.deadline import Deadline
-from motorlite._execution.call import Call
-from motorlite._observe.safe_log import safe_log
-from motorlite._operations.reads.find import FindOne
-from motorlite._overload.server_limits import document_milliseconds
+from motorlite._execution.server_limits import document_milliseconds
+from motorlite._observe.reachability import safe_log
+from motorlite._operations.contract import Call
+from motorlite._operations.find import FindOne
 from motorlite.errors import PyMongoError
 from motorlite.read_preferences import ReadPreference
 
 if TYPE_CHECKING:
     from motorlite._execution.executor import Executor
+    from motorlite._execution.server_limits import ServerLimits
     from motorlite._net.runtime import Runtime
-    from motorlite._overload.server_limits import ServerLimits
 
 # Seconds between two looks, and for one look. A change is seen within their sum.
 INTERVAL: Final = 5.0

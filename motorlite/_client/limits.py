@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from motorlite import monitoring as events
-from motorlite._execution.limits.admission import Admission
+from motorlite._admission.gate import Gates
+from motorlite._admission.rate_limiter import RateLimiter
+from motorlite._execution.admission import Admission
 from motorlite._net.runtime import WaitTimeout
-from motorlite._overload.gate import Gates
-from motorlite._overload.rate_limiter import RateLimiter
 from motorlite.overload.breaker import BreakerState
 from motorlite.stats import RateLimitStats
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from motorlite._admission.circuit_breaker import Change
     from motorlite._base.values import Address
     from motorlite._net.runtime import Runtime, Waiter
     from motorlite._options.options import ClientOptions
-    from motorlite._overload.circuit_breaker import Change
 
 
 class _Turn:

@@ -12,8 +12,8 @@ from motorlite.errors import ExecutionTimeout, InvalidOperation
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from motorlite._execution.operation import CursorReply
     from motorlite._net.runtime import BackgroundTask, Waiter
+    from motorlite._operations.contract import CursorReply
 
 
 class Prefetching(NamedTuple):

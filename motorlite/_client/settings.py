@@ -7,8 +7,8 @@ from math import inf
 from typing import TYPE_CHECKING, Final
 
 from motorlite._connection.metadata import client_metadata
-from motorlite._execution.retries.settings import RetrySettings
-from motorlite._pool.options import PoolOptions
+from motorlite._pool.state import PoolOptions
+from motorlite._retry.decision import RetrySettings
 from motorlite._topology.monitor import MonitorSettings
 from motorlite._topology.topology import TopologySettings
 from motorlite._topology.topology_description import TopologyDescription
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from motorlite._base.values import Document
-    from motorlite._net.host.platform_facts import PlatformFacts
+    from motorlite._net.host import PlatformFacts
     from motorlite._options.options import ClientOptions
     from motorlite.driver_info import DriverInfo
     from motorlite.retry import RetryBudget

@@ -10,9 +10,9 @@ from motorlite.stats import BreakerStats, ClientStats, ServerStats
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from motorlite._admission.gate import Gate
     from motorlite._client.limits import Limits
     from motorlite._execution.reports import Reports
-    from motorlite._overload.gate import Gate
     from motorlite._topology.server import Server
     from motorlite.retry import RetryBudget
 

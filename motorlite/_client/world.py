@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from motorlite._net import current
-from motorlite._net.host import randomness
-from motorlite._net.host.files import utc_date
+from motorlite._net import current, host
+from motorlite._net.host import utc_date
 from motorlite._topology.monitor import MIN_HEARTBEAT_INTERVAL
 
 if TYPE_CHECKING:
@@ -41,9 +40,9 @@ class World:
     runtime: Callable[[], Runtime] = current.current_runtime
     connector: Callable[[Runtime, TLSContext | None, ProxyOptions | None], Connector] = _connector
     resolver: Callable[[Runtime], Resolver] = _resolver
-    jitter: Callable[[], float] = randomness.jitter
-    below: Callable[[int], int] = randomness.below
-    nonce: Callable[[], bytes] = randomness.nonce
+    jitter: Callable[[], float] = host.jitter
+    below: Callable[[int], int] = host.below
+    nonce: Callable[[], bytes] = host.nonce
     # For authentication: plain connections to cloud metadata services, and the UTC time.
     http: Callable[[Runtime], Connector] = _plain_connector
     date: Callable[[], str] = utc_date

@@ -6,7 +6,7 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from motorlite._connection.auth import aws_provider, mechanisms, oidc
+from motorlite._connection.auth import aws, mechanisms, oidc
 from motorlite._connection.auth.aws import MONGODB_AWS
 from motorlite._connection.auth.conversation import (
     Compute,
@@ -16,13 +16,12 @@ from motorlite._connection.auth.conversation import (
     RunCommand,
     violation,
 )
-from motorlite._connection.auth.oidc_environments import environment_callback
+from motorlite._connection.auth.oidc_callbacks import Limits, TokenSource, environment_callback
 from motorlite._connection.auth.scram import KeyCache
 from motorlite._connection.auth.thread_work import ThreadWork
-from motorlite._connection.auth.token_source import Limits, TokenSource
 from motorlite._connection.handshake import server_api_fields
-from motorlite._net.host import aws_sdk
-from motorlite._net.host.platform_facts import read_environment
+from motorlite._net import aws_sdk
+from motorlite._net.host import read_environment
 from motorlite._net.runtime import WaitTimeout
 from motorlite.errors import ExecutionTimeout, OperationFailure, PyMongoError
 
@@ -83,11 +82,11 @@ class Authenticator:
                 is_human=is_human,
                 is_built_in=callback is None,
             )
-        self._aws: aws_provider.AwsProvider | None = None
+        self._aws: aws.AwsProvider | None = None
         if credentials.mechanism == MONGODB_AWS:
-            self._aws = aws_provider.AwsProvider(
+            self._aws = aws.AwsProvider(
                 properties.get("AWS_CREDENTIAL_PROVIDER"),
-                partial(read_environment, aws_provider.VARIABLES),
+                partial(read_environment, aws.VARIABLES),
                 aws_sdk.find_credentials,
             )
 

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from bson.codec_options import DEFAULT_CODEC_OPTIONS
 
-from motorlite._base.progress import Progress
+from motorlite._base.values import Progress
 from motorlite._connection.compressed_stream import CompressedStream
 from motorlite._connection.decoding import LARGE
+from motorlite._connection.handshake import Purpose
 from motorlite._connection.messages import next_request_id
-from motorlite._connection.purpose import Purpose
 from motorlite._net.runtime import WaitTimeout
 from motorlite._wire import op_msg
 from motorlite._wire.documents import decode_reply, encode
-from motorlite._wire.header import MAX_MESSAGE_SIZE
+from motorlite._wire.frames import MAX_MESSAGE_SIZE
 from motorlite._wire.slices import decode_unread
 from motorlite.errors import NetworkTimeout, ProtocolError, PyMongoError, detached, no_time_left
 

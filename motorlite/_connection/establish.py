@@ -245,7 +245,7 @@ async def _authenticate(
     operation_until: float | None,
     each: float,
 ) -> None:
-    from motorlite._connection.auth.token_source import Limits
+    from motorlite._connection.auth.oidc_callbacks import Limits
 
     await authenticator.authenticate(connection, authentication, Limits(until, operation_until, each=each))
     _check_open(connection)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, overload
 
@@ -9,9 +10,7 @@ from bson.objectid import ObjectId
 
 from motorlite._base import wire_versions
 from motorlite._base.values import ServerFacts, format_address
-from motorlite._connection.server_type import server_type
-from motorlite._wire.error_replies import error_from_reply
-from motorlite._wire.replies import whole
+from motorlite._wire.replies import error_from_reply, whole
 from motorlite.errors import ConfigurationError, ProtocolError
 from motorlite.topology_description import ServerType
 
@@ -21,6 +20,32 @@ if TYPE_CHECKING:
     from motorlite._base.values import Address, Document
     from motorlite.errors import PyMongoError
     from motorlite.server_api import ServerApi
+
+
+# The type of a server, from its reply to hello (server discovery and monitoring specification, "type").
+
+
+def server_type(reply: Mapping[str, Any]) -> ServerType:
+    """Return the server type, by the table of section "type" of the specification; the order of the checks matters.
+
+    Discovery and the handshake of every connection share this table. Otherwise a server could be writable for one and
+    an arbiter, which authenticates no user, for the other.
+    """
+    if reply.get("isreplicaset"):
+        return ServerType.RSGhost
+    if reply.get("setName"):
+        # Legacy hello uses the older name of the field.
+        if reply.get("hidden"):
+            return ServerType.RSOther
+        if reply.get("isWritablePrimary", reply.get("ismaster")):
+            return ServerType.RSPrimary
+        if reply.get("secondary"):
+            return ServerType.RSSecondary
+        if reply.get("arbiterOnly"):
+            return ServerType.RSArbiter
+        return ServerType.RSOther
+    return ServerType.Mongos if reply.get("msg") == "isdbgrid" else ServerType.Standalone
+
 
 # Maximum size in bytes of a reply before authentication has completed, and of every reply to a monitor: the server has
 # not proved its identity, so longer replies are rejected. The hello of the largest replica set is a hundredth of this.
@@ -252,3 +277,14 @@ def _document(reply: Mapping[str, Any], field: str) -> Mapping[str, Any] | None:
     if value is not None and not isinstance(value, Mapping):
         raise ProtocolError(f"hello: {field} must be a document, got {type(value).__name__}")
     return value
+
+
+# The purposes that connections behind a load balancer are checked out for.
+
+
+class Purpose(enum.Enum):
+    """The purpose of a check-out (load balancer specification, "Connection Tracking")."""
+
+    CURSOR = "cursor"
+    TRANSACTION = "transaction"
+    OTHER = "other"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bson.codec_options import DEFAULT_CODEC_OPTIONS
 
-from motorlite._net.numbering import next_request_id as next_request_id
+from motorlite._net.host import next_request_id as next_request_id
 from motorlite._wire import op_msg
 from motorlite._wire.documents import encode
 from motorlite._wire.op_msg import FIXED, START_SIZE, start

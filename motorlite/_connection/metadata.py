@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from motorlite._base.values import Document
-    from motorlite._net.host.platform_facts import PlatformFacts
+    from motorlite._net.host import PlatformFacts
     from motorlite.driver_info import DriverInfo
 
 MAX_METADATA_BYTES: Final = 512

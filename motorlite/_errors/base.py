@@ -3,16 +3,74 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
-from motorlite._base import error_documents, error_notes
-from motorlite._base.error_copies import CAUSE, portable, without_init
+from motorlite._base import error_documents
+from motorlite._base.values import format_address
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from collections.abc import Set as AbstractSet
 
     from motorlite._base.values import Address
+
+
+# Helpers for copying errors, to another process (pickle) or another task (copy).
+
+# The key for `__cause__` in the state of a copy. It is not a valid attribute name.
+CAUSE: Final = "cause of the error"
+
+
+def without_init(kind: type[BaseException], args: tuple[Any, ...]) -> Any:
+    """Make an exception without calling `__init__`, which may require other arguments."""
+    return kind.__new__(kind, *args)
+
+
+class UnportableError(Exception):
+    """A stand-in, with the same text, for an exception that cannot be recreated in another process."""
+
+
+def portable(cause: BaseException) -> BaseException:
+    """Return `cause` if it survives pickling, which many exceptions do not, else a stand-in."""
+    import pickle
+
+    try:
+        pickle.loads(pickle.dumps(cause))
+    except Exception:  # its class, or an object that it holds, may raise anything
+        return UnportableError(f"{type(cause).__module__}.{type(cause).__qualname__}: {cause}")
+    return cause
+
+
+# What the text of an error says besides its message: server, phase, time limits, attempts.
+
+
+def of(error: Any) -> list[str]:
+    """Return the notes of a PyMongoError, in the order in which its text has them."""
+    notes = []
+    if error.address is not None:
+        notes.append(f"server {format_address(error.address)}")
+    if error.phase == "backoff":
+        notes.append("too little time left for the backoff")
+    elif error.phase is not None:
+        notes.append(f"time used up in phase: {error.phase}")
+    if error.client_limit is not None or error.server_limit is not None:
+        notes.append(f"time limits: client {_seconds(error.client_limit)}, server {_seconds(error.server_limit)}")
+    if error.attempts > 1:
+        reasons = ", ".join(dict.fromkeys(error.retry_reasons))
+        notes.append(f"{error.attempts} attempts, retried for: {reasons}")
+    if error.attempts > 1 and error.may_have_been_executed:
+        notes.append("may have been executed")
+    if error.attempts > 1 and error.retry_refusal is not None:
+        notes.append(f"not retried again: {error.retry_refusal}")
+    elif error.retry_refusal not in (None, "not retryable") and not (
+        error.retry_refusal == "deadline" and error.timeout
+    ):
+        notes.append(f"not retried: {error.retry_refusal}")
+    return notes
+
+
+def _seconds(limit: float | None) -> str:
+    return "none" if limit is None else f"{limit:g} s"
 
 
 class _Root(Exception):
@@ -134,9 +192,58 @@ class PyMongoError(_Root):
             self.__cause__ = cause
 
     def __str__(self) -> str:
-        notes = error_notes.of(self)
+        notes = of(self)
         return f"{self._said()} ({'; '.join(notes)})" if notes else self._said()
 
 
 class ConnectionFailure(PyMongoError):
     """A connection to a server could not be established, was lost, or was not available."""
+
+
+# The errors of operations that the client itself refuses to send.
+
+
+class AdmissionError(ConnectionFailure):
+    """The client refused to send the operation, to protect itself or the server.
+
+    The operation was not sent. Only a bulk write may have sent earlier commands, if a later one waited too long for a
+    connection (`reached_server`, `partial_result`). In a transaction, the error has the label
+    ``TransientTransactionError``.
+
+    Attributes:
+        depth: The number that met the limit: operations in the queue or in progress; None if it does not apply.
+        limit: The limit, in the unit of `depth`.
+        wait_time: Seconds that the operation waited before it was refused.
+    """
+
+    depth: int | None = None
+    limit: int | None = None
+    wait_time: float = 0.0
+
+
+class WaitQueueTimeoutError(AdmissionError):
+    """No connection of the pool became available in time (pooling specification, "WaitQueueTimeoutError")."""
+
+    @property
+    def timeout(self) -> bool:
+        return True
+
+
+class WaitQueueFullError(AdmissionError):
+    """As many operations as the queue may hold wait for a connection."""
+
+
+class WaitQueueMemoryError(AdmissionError):
+    """The operations that wait for a connection need more memory than the queue may use (in bytes)."""
+
+
+class PoolFullError(AdmissionError):
+    """All connections that the pool may have are in use, and the configuration does not let operations wait."""
+
+
+class RateLimitError(AdmissionError):
+    """More operations were started than the configured rate permits."""
+
+
+class CircuitBreakerOpenError(AdmissionError):
+    """The circuit breaker of the server is open, because too many operations failed there."""

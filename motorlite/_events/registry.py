@@ -6,9 +6,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from motorlite._base.arguments import wrong
 from motorlite._base.pymongo_objects import is_like
-from motorlite._events.breakers import CircuitBreakerListener
 from motorlite._events.commands import CommandListener
-from motorlite._events.operations import OperationListener, RetryListener, ServerSelectionListener
+from motorlite._events.operations import (
+    CircuitBreakerListener,
+    OperationListener,
+    RetryListener,
+    ServerSelectionListener,
+)
 from motorlite._events.pools import ConnectionPoolListener
 from motorlite._events.topology import ServerHeartbeatListener, ServerListener, TopologyListener
 

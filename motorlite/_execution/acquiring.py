@@ -6,9 +6,9 @@ Publishes the selection events (server selection, "Logging").
 from __future__ import annotations
 
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from motorlite._pool.requests import Ticket
+from motorlite._admission.tickets import Ticket
 from motorlite._topology.selection import describe_selector
 from motorlite.monitoring import (
     ServerSelectionFailedEvent,
@@ -18,14 +18,16 @@ from motorlite.monitoring import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Collection, Coroutine
 
+    from motorlite._base.deadline import Deadline
+    from motorlite._base.values import Address
     from motorlite._connection.connection import Connection
-    from motorlite._execution.attempt import Attempt
-    from motorlite._execution.deployment import Deployment
-    from motorlite._execution.run import Run
+    from motorlite._execution.run import Attempt, Run
     from motorlite._observe.publishing import Publisher
+    from motorlite._topology.selection import Selector
     from motorlite._topology.server import Server
+    from motorlite._topology.topology_description import TopologyDescription
 
 
 async def select(
@@ -111,3 +113,39 @@ def _ticket(run: Run, server: Server, now: float) -> Ticket | None:
         options=options.wait_queue,
         is_gated=gate is not None and gate.stops(is_retry=run.is_retry, is_admitted=operation.is_admitted),
     )
+
+
+# The executor's interface to a deployment.
+
+
+class Deployment(Protocol):
+    """A topology, or its placeholder until the seeds are known."""
+
+    description: TopologyDescription
+
+    def select_now(self, selector: Selector, deprioritized: Collection[Address] = ()) -> Server | None:
+        """Return a suitable server, or None if none is known right now."""
+        ...
+
+    def select(
+        self,
+        selector: Selector,
+        deadline: Deadline,
+        deprioritized: Collection[Address],
+        until: float,
+        on_wait: Callable[[float], None] | None = None,
+    ) -> Coroutine[Any, Any, Server]:
+        """Wait for a suitable server, until the loop time `until` or the deadline."""
+        ...
+
+    def back_off(self, selector: Selector, failed: Address, until: float) -> Coroutine[Any, Any, None]:
+        """Wait until the loop time `until`, or until a server other than `failed` becomes suitable."""
+        ...
+
+    def pause(self, until: float) -> Coroutine[Any, Any, None]:
+        """Wait until the loop time `until`, or until the client closes."""
+        ...
+
+    def stop(self) -> None:
+        """Release all waiters. Operations in flight continue."""
+        ...

@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from bson.int64 import Int64
 
-from motorlite._execution.operation import CursorReply, Opened
+from motorlite._operations.contract import CursorReply, Opened
 from motorlite.read_preferences import ServerMode
 
 if TYPE_CHECKING:
-    from motorlite._execution.call import Call
-    from motorlite._execution.operation import Operation
     from motorlite._execution.run import Run
+    from motorlite._operations.contract import Call, Operation
     from motorlite.errors import AdmissionError
     from motorlite.overload import CallBlock
 

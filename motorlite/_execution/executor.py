@@ -11,17 +11,16 @@ from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from motorlite._base.error_codes import REAUTHENTICATION_REQUIRED
-from motorlite._base.progress import Progress
+from motorlite._base.values import Progress
 from motorlite._execution import acquiring, degrading
-from motorlite._execution.attempt import Attempt
-from motorlite._execution.classify import leaves_unknown
-from motorlite._execution.cursors.pinning import PinnedConnection, stays_pinned
-from motorlite._execution.failure import Failure
-from motorlite._execution.operation import CursorReply, Opened
-from motorlite._execution.retries.steps import RetrySteps
-from motorlite._execution.run import Run
+from motorlite._execution.joining import join, needs_turn
+from motorlite._execution.pins import PinnedConnection, stays_pinned
+from motorlite._execution.retrying import RetrySteps
+from motorlite._execution.run import Attempt, Run
 from motorlite._execution.sender import Sender
-from motorlite._execution.transactions.joining import join, needs_turn
+from motorlite._operations.contract import CursorReply, Opened
+from motorlite._retry.classification import leaves_unknown
+from motorlite._retry.failure import Failure
 from motorlite._sessions.session import Session
 from motorlite.errors import AdmissionError, OperationFailure, ProtocolError, PyMongoError
 
@@ -31,13 +30,12 @@ if TYPE_CHECKING:
     from motorlite._base.deadline import Deadline
     from motorlite._base.values import Address, Document
     from motorlite._connection.connection import Connection
-    from motorlite._execution.call import Call
-    from motorlite._execution.deployment import Deployment
-    from motorlite._execution.limits.admission import Admission
-    from motorlite._execution.operation import Operation
+    from motorlite._execution.acquiring import Deployment
+    from motorlite._execution.admission import Admission
     from motorlite._execution.reports import Reports
-    from motorlite._execution.retries.settings import RetrySettings
-    from motorlite._overload.server_limits import ServerLimits
+    from motorlite._execution.server_limits import ServerLimits
+    from motorlite._operations.contract import Call, Operation
+    from motorlite._retry.decision import RetrySettings
     from motorlite._sessions.session import ServerSession, SessionPool
     from motorlite._topology.server import Server
     from motorlite.retry import RetryBudget

@@ -5,8 +5,8 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from motorlite._execution.retries.decisions import Again
 from motorlite._observe.command_events import CommandEvents
+from motorlite._retry.decision import Again
 from motorlite.errors import PyMongoError, detached
 from motorlite.monitoring import (
     DegradedEvent,
@@ -22,11 +22,10 @@ if TYPE_CHECKING:
 
     from motorlite._base.values import Address
     from motorlite._connection.connection import Connection
-    from motorlite._execution.operation import Command
-    from motorlite._execution.retries.decisions import Raise
-    from motorlite._execution.retry import Retry
     from motorlite._execution.run import Run
     from motorlite._observe.publishing import Publisher, Publishers
+    from motorlite._operations.contract import Command
+    from motorlite._retry.decision import Raise, Retry
     from motorlite._sessions.session import Session
     from motorlite.errors import AdmissionError
     from motorlite.monitoring import CommandEvent, OperationEvent

@@ -9,17 +9,18 @@ from collections.abc import Mapping
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from motorlite._base.progress import Progress
+from motorlite._base.values import Progress
 from motorlite._connection.compressed_stream import LARGE
+from motorlite._connection.handshake import Purpose
 from motorlite._connection.messages import next_request_id
-from motorlite._connection.purpose import Purpose
-from motorlite._execution import classify, decorate
+from motorlite._execution import building
 from motorlite._execution.building import CommandBuilder
-from motorlite._execution.cursors.late_reply import worth_waiting_until
-from motorlite._execution.cursors.pinning import opens_cursor
-from motorlite._execution.failure import TimeLimits
-from motorlite._execution.operation import Kind
-from motorlite._wire.error_replies import error_from_reply, write_concern_error
+from motorlite._execution.late_replies import worth_waiting_until
+from motorlite._execution.pins import opens_cursor
+from motorlite._operations.contract import Kind
+from motorlite._retry import classification
+from motorlite._retry.failure import TimeLimits
+from motorlite._wire.replies import error_from_reply, write_concern_error
 from motorlite.errors import PyMongoError
 
 if TYPE_CHECKING:
@@ -28,11 +29,10 @@ if TYPE_CHECKING:
     from motorlite._base.deadline import Deadline
     from motorlite._base.values import Address, Document, ServerFacts
     from motorlite._connection.connection import Connection
-    from motorlite._execution.attempt import Attempt
-    from motorlite._execution.operation import Operation
     from motorlite._execution.reports import Reports
-    from motorlite._execution.run import Run
-    from motorlite._overload.server_limits import ServerLimits
+    from motorlite._execution.run import Attempt, Run
+    from motorlite._execution.server_limits import ServerLimits
+    from motorlite._operations.contract import Operation
     from motorlite._sessions.session import SessionPool
     from motorlite._topology.server import Server
     from motorlite._topology.topology_description import TopologyDescription
@@ -156,7 +156,7 @@ class Sender:
     def _time_limits(self, deadline: Deadline, sent: Document, facts: ServerFacts) -> TimeLimits:
         """Return what client and server give the command as sent."""
         client = self._socket_timeout if deadline.expires_at == inf else deadline.timeout
-        server = decorate.server_limit(sent, facts)
+        server = building.server_limit(sent, facts)
         return TimeLimits(None if client == inf else client, None if server is None else server / 1000)
 
     def _abandon(self, operation: Operation[Any], connection: Connection, sent: Document, sent_at: float) -> None:
@@ -168,9 +168,9 @@ class Sender:
             connection.close()
             return
         facts = connection.facts
-        until = worth_waiting_until(decorate.server_limit(sent, facts), sent_at, self._now())
+        until = worth_waiting_until(building.server_limit(sent, facts), sent_at, self._now())
         connection.abandon(until, opens_cursor=operation.creates_cursor)
-        comment = decorate.comment_of_abandoned(sent, facts, self._limits)
+        comment = building.comment_of_abandoned(sent, facts, self._limits)
         if comment is not None and not facts.is_load_balanced:  # another connection may reach another server
             self._on_abandoned(connection.address, comment)
 
@@ -218,7 +218,7 @@ class Sender:
         server.failed(error, connection.generation, topology_version=version, service_id=connection.service_id)
         # Ignore write errors next to it: a primary that steps down between two documents, or before a single one,
         # reports both, and the retry does not repeat applied writes.
-        if classify.is_retryable_concern_error(reply, facts.max_wire_version, is_mongos=facts.is_mongos):
+        if classification.is_retryable_concern_error(reply, facts.max_wire_version, is_mongos=facts.is_mongos):
             attempt.progress, attempt.reply = ANSWERED, reply
             try:
                 raise error

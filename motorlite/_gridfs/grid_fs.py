@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from motorlite._api.handles import AsyncDatabase
-from motorlite._api.limits import within
+from motorlite._api.time_limits import within
 from motorlite._base.arguments import converted, instance, text
-from motorlite._gridfs.base import BucketBase
-from motorlite._gridfs.documents import DEFAULT_CHUNK_SIZE, by_id
-from motorlite._gridfs.downloads.cursor import AsyncGridOutCursor
-from motorlite._gridfs.downloads.grid_out import AsyncGridOut
+from motorlite._gridfs.bucket_uploads import BucketBase
+from motorlite._gridfs.cursor import AsyncGridOutCursor
+from motorlite._gridfs.files import DEFAULT_CHUNK_SIZE, by_id
+from motorlite._gridfs.grid_in import AsyncGridIn
+from motorlite._gridfs.grid_out import AsyncGridOut
 from motorlite._gridfs.store import check_session
-from motorlite._gridfs.uploads.grid_in import AsyncGridIn
 
 if TYPE_CHECKING:
     from motorlite._api.session import AsyncClientSession

@@ -2,18 +2,99 @@
 
 from __future__ import annotations
 
+import ipaddress
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from motorlite._base.values import format_address
 from motorlite._net.failures import describe
-from motorlite._net.socks5 import Socks5Error, conversation
 from motorlite.errors import ProxyError, ProxyTimeout
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
+    from collections.abc import Awaitable, Callable, Generator, Iterator
 
     from motorlite._options.options import ProxyOptions
+
+
+# The client's side of a SOCKS5 conversation (RFC 1928, RFC 1929), without I/O.
+#
+# The generator yields the bytes to write and the number of bytes to read next. Send it exactly that many: any bytes
+# after them belong to the server.
+
+Conversation: TypeAlias = "Generator[tuple[bytes, int], bytes, None]"
+
+_VERSION: Final = 5
+_AUTHENTICATION_VERSION: Final = 1
+_NONE: Final = 0
+_PASSWORD: Final = 2
+_CONNECT: Final = 1
+_IPV4: Final = 1
+_NAME: Final = 3
+_IPV6: Final = 4
+_ADDRESS_SIZES: Final = {_IPV4: 4, _IPV6: 16}
+_REFUSALS: Final = {
+    1: "general failure",
+    2: "the connection is not allowed",
+    3: "the network is unreachable",
+    4: "the host is unreachable",
+    5: "the server refused the connection",
+    6: "the time to live expired",
+    7: "the command is not supported",
+    8: "the kind of address is not supported",
+}
+
+
+class Socks5Error(Exception):
+    """The proxy refused or does not speak SOCKS5. Never leaves `_net`."""
+
+
+def conversation(host: str, port: int, username: str | None, password: str | None) -> Conversation:
+    """Ask the proxy to connect to `host` and `port`. The proxy resolves `host`.
+
+    Raises:
+        Socks5Error: the proxy refused, or it does not speak SOCKS5.
+    """
+    has_password = username is not None and password is not None
+    methods = bytes([_NONE, _PASSWORD] if has_password else [_NONE])
+    version, method = yield bytes([_VERSION, len(methods)]) + methods, 2
+    if version != _VERSION:
+        raise Socks5Error("it does not speak SOCKS5")
+    if method == _PASSWORD and username is not None and password is not None:
+        login = bytes([_AUTHENTICATION_VERSION]) + _sized(username.encode()) + _sized(password.encode())
+        _, status = yield login, 2
+        if status != 0:
+            raise Socks5Error("it refused proxyUsername and proxyPassword")
+    elif method != _NONE:
+        raise Socks5Error(
+            "it does not accept user names and passwords" if has_password else "it requires authentication"
+        )
+    version, reply, _, kind = yield bytes([_VERSION, _CONNECT, 0]) + _address(host) + port.to_bytes(2), 4
+    if version != _VERSION:
+        raise Socks5Error("it does not speak SOCKS5")
+    if reply != 0:
+        raise Socks5Error(_REFUSALS.get(reply, f"failure {reply}"))
+    # Skip the address and port that the proxy connects from; they are unused.
+    if kind == _NAME:
+        (size,) = yield b"", 1
+    elif kind in _ADDRESS_SIZES:
+        size = _ADDRESS_SIZES[kind]
+    else:
+        raise Socks5Error(f"it answered with an address of unknown kind {kind}")
+    yield b"", size + 2
+
+
+def _address(host: str) -> bytes:
+    try:
+        ip = ipaddress.ip_address(host)
+    except ValueError:
+        return bytes([_NAME]) + _sized(host.encode() if host.isascii() else host.encode("idna"))
+    return bytes([_IPV4 if ip.version == 4 else _IPV6]) + ip.packed
+
+
+def _sized(text: bytes) -> bytes:
+    if len(text) > 255:
+        raise Socks5Error("a name has more than 255 bytes")
+    return bytes([len(text)]) + text
 
 
 async def introduce(

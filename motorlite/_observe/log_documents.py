@@ -15,6 +15,7 @@ from motorlite.errors import OperationFailure
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+
 DEFAULT_MAX_LENGTH: Final = 1000
 # The first variable with a valid value takes precedence.
 LENGTH_VARIABLES: Final = ("MOTORLITE_LOG_MAX_DOCUMENT_LENGTH", "MONGODB_LOG_MAX_DOCUMENT_LENGTH")

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from motorlite import monitoring as events
 from motorlite._base.values import format_address
 from motorlite._observe.log_documents import DEFAULT_MAX_LENGTH, error_text, extended_json, short_error_text
-from motorlite._observe.log_reasons import CHECK_OUT_FAILED_REASONS, CLOSED_REASONS, is_late_reply
+from motorlite.errors import NetworkTimeout
+from motorlite.retry import RetryReason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -23,6 +24,31 @@ if TYPE_CHECKING:
     from bson.objectid import ObjectId
 
     from motorlite._base.values import Address
+
+
+# What log messages say about reasons (pooling specification, "Connection Pool Logging").
+
+CLOSED_REASONS: Final = {
+    events.ConnectionClosedReason.STALE: "Connection became stale because the pool was cleared",
+    events.ConnectionClosedReason.IDLE: (
+        "Connection has been available but unused for longer than the configured max idle time"
+    ),
+    events.ConnectionClosedReason.ERROR: "An error occurred while using the connection",
+    events.ConnectionClosedReason.POOL_CLOSED: "Connection pool was closed",
+}
+CHECK_OUT_FAILED_REASONS: Final = {
+    events.ConnectionCheckOutFailedReason.TIMEOUT: (
+        "Wait queue timeout elapsed without a connection becoming available"
+    ),
+    events.ConnectionCheckOutFailedReason.CONN_ERROR: ("An error occurred while trying to establish a new connection"),
+    events.ConnectionCheckOutFailedReason.POOL_CLOSED: "Connection pool was closed",
+}
+
+
+def is_late_reply(event: events.RetryEvent) -> bool:
+    """Whether no reply arrived in time: the same reason as that of a lost connection, but this one may be kept."""
+    return event.reason == RetryReason.CONNECTION_LOST_IN_FLIGHT and isinstance(event.error, NetworkTimeout)
+
 
 Fields: TypeAlias = dict[str, Any]
 

@@ -15,10 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from motorlite import monitoring as events
 from motorlite._base.pymongo_objects import is_like
-from motorlite._observe.limiter import Limiter
 from motorlite._observe.log_documents import DEFAULT_MAX_LENGTH
-from motorlite._observe.reachability import Reachability
-from motorlite._observe.safe_log import ENDS_PROGRAM, safe_log
+from motorlite._observe.reachability import ENDS_PROGRAM, Limiter, Reachability, safe_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence, Sized

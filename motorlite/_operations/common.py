@@ -9,13 +9,13 @@ from bson.codec_options import DEFAULT_CODEC_OPTIONS, CodecOptions, DatetimeConv
 from motorlite import errors
 from motorlite._base.values import format_address
 from motorlite._base.wire_versions import release
-from motorlite._execution.operation import Command, Kind, Operation, R_co, named_collection
+from motorlite._operations.contract import Command, Kind, Operation, R_co, named_collection
 from motorlite._wire.replies import check_write_concern
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from motorlite._execution.operation import Document, ServerFacts
+    from motorlite._base.values import Document, ServerFacts
     from motorlite.read_concern import ReadConcern
     from motorlite.write_concern import WriteConcern
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 from bson.codec_options import CodecOptions
 
 from motorlite._base.hosts import DEFAULT_PORT
+from motorlite._base.values import format_address
 from motorlite._events.registry import registered
 from motorlite._options.credentials import Credentials, build_credentials
-from motorlite._options.pools import PoolOptions
 from motorlite._options.rules import check_combination, deprecations, overload_policy
 from motorlite._options.table import ALIASES, BY_NAME, OPTIONS, RENAMED, did_you_mean, value_of
 from motorlite._options.uri import hosts_alone, parse_txt_record, read_uri
@@ -46,6 +46,48 @@ __all__ = [
     "client_options",
     "with_srv_records",
 ]
+
+
+# The options of a client's connection pools, as `ClientOptions.pool_options` shows them.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolOptions:
+    """The options of each connection pool. Times are in seconds; None means no limit.
+
+    Attributes:
+        max_pool_size: The maximum number of connections; 0 for no limit.
+        min_pool_size: The number of connections that are kept open.
+        max_connecting: The maximum number of connections that are established at the same time.
+        max_idle_time_seconds: How long a connection may be idle before it is closed.
+        connect_timeout: Time limit for establishing a connection.
+        socket_timeout: Time limit for a request and its reply.
+        wait_queue_timeout: Time limit for getting a connection.
+        tls_allow_invalid_hostnames: Whether certificates may be those of other hosts.
+        appname: The name of the application, for the server's log.
+        driver: The library on top of the driver, or None.
+        server_api: The Stable API that commands declare, or None.
+        load_balanced: Whether the servers are behind a load balancer.
+        non_default_options: The options of the pool that were set explicitly, by their names in connection strings,
+            times in milliseconds.
+    """
+
+    __module__ = "motorlite.client_options"
+
+    max_pool_size: int
+    min_pool_size: int
+    max_connecting: int
+    max_idle_time_seconds: float | None
+    connect_timeout: float | None
+    socket_timeout: float | None
+    wait_queue_timeout: float | None
+    tls_allow_invalid_hostnames: bool
+    appname: str | None
+    driver: DriverInfo | None
+    server_api: ServerApi | None
+    load_balanced: bool
+    non_default_options: Mapping[str, Any] = field(hash=False)
+
 
 # Secrets sent unencrypted, by authentication mechanism.
 _SENT_AS_IT_IS = {"PLAIN": "the password of PLAIN authentication", "MONGODB-OIDC": "the token of MONGODB-OIDC"}
@@ -495,3 +537,21 @@ def _with_value(text: str, arguments: Mapping[str, Any]) -> str:
     """Add the value to a message of `bson`, which begins with the name of the option but does not always have it."""
     name = text.partition(" ")[0]
     return text if name not in arguments or ", not " in text else f"{text}, not {arguments[name]!r}"
+
+
+# A client's configuration in its repr: the options that were set, without secrets.
+
+
+def shown(options: ClientOptions) -> str:
+    """Return the arguments of a constructor: the hosts, and the simple options that were set; ``...`` for others."""
+    seeds = options.srv.host_name if options.srv else ",".join(map(format_address, options.seeds))
+    parts = [repr(f"mongodb+srv://{seeds}" if options.srv else seeds)]
+    has_others = False
+    for name in sorted(options.explicit):
+        option = BY_NAME[name.lower()]
+        value = getattr(options, option.field) if option.field and not option.is_secret else None
+        if not isinstance(value, bool | int | float | str):
+            has_others = True
+            continue
+        parts.append(f"{name}={value * 1000:.15g}" if option.unit == "ms" else f"{name}={value!r}")
+    return ", ".join([*parts, "..."] if has_others else parts)

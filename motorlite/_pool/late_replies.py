@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from motorlite._base.values import Address
     from motorlite._connection.connection import Connection
     from motorlite._net.runtime import BackgroundTask, Host, Runtime
-    from motorlite._pool.effects import Drain
-    from motorlite._pool.state import PoolState
+    from motorlite._pool.state import Drain, PoolState
 
 _logger = logging.getLogger("motorlite.client")
 

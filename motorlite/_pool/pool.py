@@ -11,17 +11,15 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from motorlite import monitoring as events
+from motorlite._admission.tickets import Request, Ticket
 from motorlite._base.values import format_address
 from motorlite._connection.connection import Connection
 from motorlite._connection.establish import EstablishmentError
-from motorlite._connection.purpose import Purpose
+from motorlite._connection.handshake import Purpose
 from motorlite._net.runtime import WaitTimeout
-from motorlite._overload.backoff import server_base_backoff
-from motorlite._pool.effects import Abandon, Close, Drain, Establish
 from motorlite._pool.late_replies import LateReplies
-from motorlite._pool.refusals import breaker_opened
-from motorlite._pool.requests import Request, Ticket
-from motorlite._pool.state import PoolState
+from motorlite._pool.state import Abandon, Close, Drain, Establish, PoolState, breaker_opened
+from motorlite._retry.backoff import server_base_backoff
 from motorlite.errors import AutoReconnect, PoolClearedError, PoolClosedError, PyMongoError, WaitQueueTimeoutError
 
 if TYPE_CHECKING:
@@ -29,13 +27,13 @@ if TYPE_CHECKING:
 
     from bson.objectid import ObjectId
 
+    from motorlite._admission.gate import Gate
+    from motorlite._admission.tickets import Establishment
     from motorlite._base.deadline import Deadline
     from motorlite._base.values import Address
     from motorlite._connection.establish import Establisher
     from motorlite._net.runtime import BackgroundTask, Host, Runtime
-    from motorlite._overload.gate import Gate
-    from motorlite._pool.options import PoolOptions
-    from motorlite._pool.requests import Establishment
+    from motorlite._pool.state import PoolOptions
 
 _logger = logging.getLogger("motorlite.client")
 

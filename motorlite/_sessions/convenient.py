@@ -2,7 +2,7 @@
 
 The caller passes the time and the random factor. A commit of unknown result is committed again at once; from the second
 time on, each wait is the next step of the controlled backoff, and each takes a token from the client's retry budget, as
-ordinary retries do (`_execution.retry`).
+ordinary retries do (`_retry.decision`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from motorlite._base.error_codes import (
     TRANSIENT_TRANSACTION,
     UNKNOWN_COMMIT_RESULT,
 )
-from motorlite._overload.backoff import CONTROLLED_BACKOFF
+from motorlite._retry.backoff import CONTROLLED_BACKOFF
 from motorlite.errors import (
     ExecutionTimeout,
     InvalidOperation,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from motorlite._topology.topology_type import ONE_SERVER_TYPES, REPLICA_SET_TYPES
 from motorlite.errors import ConfigurationError
 from motorlite.topology_description import ServerType, TopologyType
 
@@ -12,6 +11,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from motorlite._topology.server_description import ServerDescription
+
+
+# Groups of topology types.
+
+REPLICA_SET_TYPES: Final = frozenset({TopologyType.ReplicaSetNoPrimary, TopologyType.ReplicaSetWithPrimary})
+# A single server, used as is: no discovery, and read preferences do not select.
+ONE_SERVER_TYPES: Final = frozenset({TopologyType.Single, TopologyType.LoadBalanced})
+
 
 PRIMARY: Final = 0
 PRIMARY_PREFERRED: Final = 1

@@ -7,6 +7,7 @@ it streams, a second connection measures round-trip times.
 from __future__ import annotations
 
 import logging
+from collections import deque
 from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
@@ -16,9 +17,8 @@ from motorlite._base.values import format_address
 from motorlite._connection.establish import EstablishmentError
 from motorlite._connection.handshake import monitor_hello
 from motorlite._net.runtime import WaitTimeout
-from motorlite._topology.round_trip import RoundTripTimes
 from motorlite._topology.server_description import ServerDescription
-from motorlite._wire.error_replies import error_from_reply
+from motorlite._wire.replies import error_from_reply
 from motorlite.errors import AutoReconnect, ProtocolError, PyMongoError, detached
 
 if TYPE_CHECKING:
@@ -29,6 +29,52 @@ if TYPE_CHECKING:
     from motorlite._connection.establish import Establisher
     from motorlite._net.runtime import BackgroundTask, Host, Runtime, Waiter
     from motorlite.server_api import ServerApi
+
+
+# The round-trip times of one server, their moving average and their minimum.
+
+# Server selection specification, "Calculation of Average Round Trip Times".
+ALPHA: Final = 0.2
+# Server monitoring specification, "Measuring RTT": the minimum of the last ten, 0 until there are two.
+MINIMUM_OF_LAST: Final = 10
+MINIMUM_NEEDS: Final = 2
+
+
+class RoundTripTimes:
+    """The monitor's measurements of one server, in seconds.
+
+    Attributes:
+        average: Exponentially weighted moving average, or None without samples.
+        minimum: Smallest of the newest ten samples, 0.0 until there are two. It errs on the low side, because an
+            operation fails without being sent if less than this is left of its deadline.
+    """
+
+    __slots__ = ("_newest", "average", "minimum")
+
+    def __init__(self) -> None:
+        self.average: float | None = None
+        self.minimum: float = 0.0
+        self._newest: deque[float] = deque(maxlen=MINIMUM_OF_LAST)
+
+    def add(self, sample: float) -> None:
+        """Add one measured duration of hello.
+
+        Raises:
+            ValueError: `sample` is negative, so the clock is not monotonic.
+        """
+        if sample < 0.0:
+            raise ValueError(f"a round-trip time cannot be negative: {sample!r}")
+        self.average = sample if self.average is None else ALPHA * sample + (1.0 - ALPHA) * self.average
+        self._newest.append(sample)
+        if len(self._newest) >= MINIMUM_NEEDS:
+            self.minimum = min(self._newest)
+
+    def reset(self) -> None:
+        """Discard all samples, because the server became unavailable."""
+        self.average = None
+        self.minimum = 0.0
+        self._newest.clear()
+
 
 # Minimum seconds between two checks (server discovery specification).
 MIN_HEARTBEAT_INTERVAL: Final = 0.5

@@ -9,8 +9,8 @@ if TYPE_CHECKING:
 
     from bson.objectid import ObjectId
 
+    from motorlite._admission.gate import Gate
     from motorlite._base.values import Address
-    from motorlite._overload.gate import Gate
     from motorlite._pool.pool import Pool
     from motorlite._topology.monitor import Monitor
     from motorlite._topology.server_description import ServerDescription

@@ -12,8 +12,8 @@ from motorlite import topology_description
 from motorlite._base.hosts import parse_host
 from motorlite._base.values import cut
 from motorlite._connection.handshake import hello_number
-from motorlite._connection.server_type import server_type as read_server_type
-from motorlite._wire.error_replies import error_from_reply
+from motorlite._connection.handshake import server_type as read_server_type
+from motorlite._wire.replies import error_from_reply
 from motorlite.errors import ProtocolError, PyMongoError, detached
 from motorlite.topology_description import ServerType
 

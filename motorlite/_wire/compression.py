@@ -10,7 +10,7 @@ import sys
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
-from motorlite._wire.header import HEADER, HEADER_SIZE, OP_COMPRESSED
+from motorlite._wire.frames import HEADER, HEADER_SIZE, OP_COMPRESSED
 from motorlite.errors import ProtocolError
 
 if TYPE_CHECKING:

@@ -10,12 +10,38 @@ from struct import Struct
 from struct import error as StructError
 from typing import TYPE_CHECKING, Final
 
-from motorlite._wire.crc32c import crc32c
-from motorlite._wire.header import HEADER_SIZE, OP_MSG
+from motorlite._wire.frames import HEADER_SIZE, OP_MSG
 from motorlite.errors import ProtocolError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+
+# CRC-32C (Castagnoli), the checksum of OP_MSG. Servers send it only on request, so plain Python is enough.
+
+_POLYNOMIAL = 0x82F63B78
+
+
+def _table() -> tuple[int, ...]:
+    entries = []
+    for byte in range(256):
+        value = byte
+        for _ in range(8):
+            value = (value >> 1) ^ _POLYNOMIAL if value & 1 else value >> 1
+        entries.append(value)
+    return tuple(entries)
+
+
+_TABLE = _table()
+
+
+def crc32c(data: bytes | memoryview) -> int:
+    """The checksum of `data` as an unsigned 32-bit integer."""
+    value = 0xFFFFFFFF
+    for byte in bytes(data):
+        value = (value >> 8) ^ _TABLE[(value ^ byte) & 0xFF]
+    return value ^ 0xFFFFFFFF
+
 
 CHECKSUM_PRESENT: Final = 1
 MORE_TO_COME: Final = 1 << 1

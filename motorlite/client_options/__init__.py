@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from motorlite._options.credentials import Credentials
 from motorlite._options.keywords import ClientKeywords
-from motorlite._options.options import SRV, ClientOptions, ProxyOptions, TLSOptions
-from motorlite._options.pools import PoolOptions
+from motorlite._options.options import SRV, ClientOptions, PoolOptions, ProxyOptions, TLSOptions
 from motorlite._options.tracing import TracingOptions
 
 __all__ = [

@@ -6,12 +6,12 @@ The names are those of PyMongo's package `gridfs`. Errors are in `motorlite.grid
 from __future__ import annotations
 
 from motorlite._gridfs.bucket import AsyncGridFSBucket
-from motorlite._gridfs.documents import DEFAULT_CHUNK_SIZE
-from motorlite._gridfs.downloads.cursor import AsyncGridOutCursor
-from motorlite._gridfs.downloads.grid_out import AsyncGridOut
+from motorlite._gridfs.cursor import AsyncGridOutCursor
 from motorlite._gridfs.errors import CorruptGridFile, FileExists, GridFSError, NoFile
+from motorlite._gridfs.files import DEFAULT_CHUNK_SIZE
 from motorlite._gridfs.grid_fs import AsyncGridFS
-from motorlite._gridfs.uploads.grid_in import AsyncGridIn
+from motorlite._gridfs.grid_in import AsyncGridIn
+from motorlite._gridfs.grid_out import AsyncGridOut
 
 __all__ = [
     "DEFAULT_CHUNK_SIZE",

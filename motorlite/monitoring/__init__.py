@@ -7,13 +7,6 @@ Listeners are called synchronously on the event loop and must return quickly. Th
 
 from __future__ import annotations
 
-from motorlite._events.breakers import (
-    CircuitBreakerClosedEvent,
-    CircuitBreakerEvent,
-    CircuitBreakerHalfOpenedEvent,
-    CircuitBreakerListener,
-    CircuitBreakerOpenedEvent,
-)
 from motorlite._events.commands import (
     CommandEvent,
     CommandFailedEvent,
@@ -22,6 +15,11 @@ from motorlite._events.commands import (
     CommandSucceededEvent,
 )
 from motorlite._events.operations import (
+    CircuitBreakerClosedEvent,
+    CircuitBreakerEvent,
+    CircuitBreakerHalfOpenedEvent,
+    CircuitBreakerListener,
+    CircuitBreakerOpenedEvent,
     DegradedEvent,
     OperationEvent,
     OperationFailedEvent,

@@ -36,8 +36,7 @@ from motorlite._net.memory import MemoryStream
 from motorlite._options.values import COMPRESSORS
 from motorlite._wire import op_msg
 from motorlite._wire.compression import compress, decompress, make_compressors
-from motorlite._wire.frames import FrameReader
-from motorlite._wire.header import MAX_MESSAGE_SIZE
+from motorlite._wire.frames import MAX_MESSAGE_SIZE, FrameReader
 from motorlite.errors import AutoReconnect, NetworkTimeout
 from motorlite.testing.answers import Answer, Close, Hang, Raw, Reply, default_reply, failure, overloaded, resolved
 

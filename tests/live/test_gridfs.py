@@ -13,7 +13,7 @@ import gridfs
 import pymongo
 import pytest
 
-from motorlite._gridfs.uploads import upload
+from motorlite._gridfs import upload
 from motorlite.errors import OperationFailure, PyMongoError
 from motorlite.gridfs import AsyncGridFS, AsyncGridFSBucket, CorruptGridFile, FileExists, NoFile
 from tests.support.clients import make_client

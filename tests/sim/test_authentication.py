@@ -12,9 +12,9 @@ import anyio
 import bson
 import pytest
 
-from motorlite._connection.auth import aws, aws_provider, oidc
+from motorlite._connection.auth import aws, oidc
 from motorlite._net.runtime import WaitTimeout
-from motorlite._operations.run_command import RunCommand
+from motorlite._operations.commands import RunCommand
 from motorlite.auth_oidc import OIDCCallbackResult
 from motorlite.errors import (
     AutoReconnect,
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractAsyncContextManager
 
-    from motorlite._execution.operation import Operation
+    from motorlite._operations.contract import Operation
 
 pytestmark = pytest.mark.anyio
 
@@ -703,7 +703,7 @@ async def test_secrets_that_no_message_can_hold_stay_secret(
 ) -> None:
     """An encoding error shows all of the text. Should a check be missing one day, the shell does not tell of it."""
     if not is_checked:
-        monkeypatch.setattr(aws_provider, "is_encodable", lambda _: True)
+        monkeypatch.setattr(aws, "is_encodable", lambda _: True)
         monkeypatch.setattr(oidc, "is_encodable", lambda _: True)
     expected: type[Exception] = OperationFailure
     if way == "AWS":

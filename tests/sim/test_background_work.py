@@ -11,10 +11,10 @@ import sniffio
 import trio
 from bson.datetime_ms import DatetimeMS
 
-from motorlite._operations.cursors.kill_cursors import KillCursors
+from motorlite._operations.cursors import KillCursors
 from motorlite._pool.state import PoolState
 from motorlite._sessions.session import Session
-from motorlite._topology.round_trip import RoundTripTimes
+from motorlite._topology.monitor import RoundTripTimes
 from motorlite.errors import ConfigurationError, PoolClearedError, ProtocolError
 from motorlite.testing.scripted import Hang, Reply, ScriptedDeployment
 from tests.support.clients import scripted_client

@@ -12,10 +12,10 @@ import anyio
 import pytest
 
 from motorlite._base.deadline import NO_DEADLINE
-from motorlite._execution.call import Call
-from motorlite._operations.cursors.get_more import GetMore
-from motorlite._operations.reads.find import Find, FindOne
-from motorlite._operations.writes.insert import Insert
+from motorlite._operations.contract import Call
+from motorlite._operations.cursors import GetMore
+from motorlite._operations.find import Find, FindOne
+from motorlite._operations.single_writes import Insert
 from motorlite.overload import WaitQueue
 from motorlite.read_preferences import ReadPreference
 from motorlite.testing.scripted import Close, Reply, ScriptedDeployment, overloaded

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
-from motorlite._operations.cursors.kill_cursors import KillCursors
-from motorlite._overload.circuit_breaker import Outcome
+from motorlite._admission.circuit_breaker import Outcome
+from motorlite._operations.cursors import KillCursors
 from motorlite.errors import (
     AutoReconnect,
     CircuitBreakerOpenError,

@@ -9,8 +9,8 @@ import pytest
 from motorlite import AsyncMongoClient
 from motorlite._net.current import current_runtime
 from motorlite._net.runtime import WaitTimeout
-from motorlite._operations.run_command import RunCommand
-from motorlite._operations.writes.insert import Insert
+from motorlite._operations.commands import RunCommand
+from motorlite._operations.single_writes import Insert
 from motorlite._wire.compression import Snappy, Zlib
 from motorlite.errors import ExecutionTimeout, ProtocolError, PyMongoError
 from motorlite.testing.scripted import ScriptedDeployment

@@ -17,7 +17,7 @@ from tests.support.cancellation import cancel_at, settle
 from tests.support.core import OVERLOADED_ONLY, A, Driver, driver, fails, get_more, replica_set, run_command
 
 if TYPE_CHECKING:
-    from motorlite._overload.concurrency_limit import AdaptiveLimit
+    from motorlite._admission.concurrency_limit import AdaptiveLimit
 
 pytestmark = pytest.mark.anyio
 

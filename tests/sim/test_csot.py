@@ -9,12 +9,11 @@ import anyio
 import pytest
 
 from motorlite._base.deadline import Deadline
-from motorlite._execution.call import Call
-from motorlite._execution.operation import TimeLimit
-from motorlite._operations.cursors.get_more import GetMore
-from motorlite._operations.reads.find import Find, FindOne
-from motorlite._operations.run_command import RunCommand
-from motorlite._operations.writes.insert import Insert
+from motorlite._operations.commands import RunCommand
+from motorlite._operations.contract import Call, TimeLimit
+from motorlite._operations.cursors import GetMore
+from motorlite._operations.find import Find, FindOne
+from motorlite._operations.single_writes import Insert
 from motorlite.errors import (
     AutoReconnect,
     ExecutionTimeout,
@@ -49,7 +48,7 @@ from tests.support.core import (
 )
 
 if TYPE_CHECKING:
-    from motorlite._execution.operation import Operation
+    from motorlite._operations.contract import Operation
     from motorlite.testing.scripted import Answer
     from tests.support.core import Driver
 

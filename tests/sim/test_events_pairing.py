@@ -11,7 +11,7 @@ import pytest
 
 from motorlite._base.deadline import NO_DEADLINE
 from motorlite._execution import reports
-from motorlite._execution.call import Call
+from motorlite._operations.contract import Call
 from motorlite.errors import ProtocolError, PyMongoError
 from motorlite.monitoring import CommandFailedEvent, CommandStartedEvent, CommandSucceededEvent
 from motorlite.testing.scripted import Close, Hang, Raw, Reply, ScriptedDeployment, failure, overloaded
@@ -40,7 +40,7 @@ from tests.support.events import Recorder
 from tests.support.kept_errors import is_kept_copy
 
 if TYPE_CHECKING:
-    from motorlite._execution.operation import Operation
+    from motorlite._operations.contract import Operation
     from motorlite.testing.scripted import Answer
     from tests.support.core import Driver
 

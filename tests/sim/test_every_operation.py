@@ -16,7 +16,7 @@ from motorlite import (
     AsyncDatabase,
     AsyncMongoClient,
 )
-from motorlite._operations.sessions.end_sessions import EndSessions
+from motorlite._operations.sessions import EndSessions
 from motorlite.read_preferences import ReadPreference
 from motorlite.testing.scripted import Close, ScriptedDeployment, failure
 from tests.sim.test_malformed_replies import CASES, MORE, OPEN, Case, outcome

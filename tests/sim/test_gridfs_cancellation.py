@@ -9,7 +9,7 @@ from weakref import ref
 import anyio
 import pytest
 
-from motorlite._gridfs.uploads import upload
+from motorlite._gridfs import upload
 from motorlite.errors import InvalidOperation, PyMongoError
 from motorlite.gridfs import CorruptGridFile, NoFile
 from tests.support.cancellation import cancel_at, count_suspensions, counted, settle
@@ -198,7 +198,7 @@ async def check(files: StoredFiles, bucket: AsyncGridFSBucket, client: Client) -
 async def test_cancelled_at_each_await_point(
     kind: type[Scenario], late: bool, is_replica_set: bool, anyio_backend_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("motorlite._gridfs.downloads.chunk_reader._READ_AHEAD", 8)
+    monkeypatch.setattr("motorlite._gridfs.grid_out._READ_AHEAD", 8)
     # Trio cannot cancel a task that was already woken; the case does not exist there.
     late = late and anyio_backend_name == "asyncio"
     async with stored_files(replica_set=is_replica_set) as (files, bucket, _):
@@ -312,7 +312,7 @@ async def test_a_timed_out_upload_is_left_as_the_specification_demands() -> None
 
 @everywhere
 async def test_nothing_is_kept_with_the_collector_off(is_replica_set: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("motorlite._gridfs.downloads.chunk_reader._READ_AHEAD", 8)
+    monkeypatch.setattr("motorlite._gridfs.grid_out._READ_AHEAD", 8)
 
     async def cancelled(step: Coroutine[Any, Any, Any], after: float) -> None:
         with anyio.move_on_after(after) as scope:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
-from motorlite._gridfs.uploads import upload
+from motorlite._gridfs import upload
 from motorlite.errors import OperationFailure
 from motorlite.gridfs import NoFile
 from motorlite.testing.scripted import failure

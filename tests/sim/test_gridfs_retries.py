@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from motorlite._gridfs.downloads import chunk_reader
-from motorlite._gridfs.uploads import upload
+from motorlite._gridfs import grid_out, upload
 from motorlite.errors import AutoReconnect
 from motorlite.gridfs import AsyncGridFS, AsyncGridFSBucket
 from motorlite.testing.scripted import Close, failure, overloaded
@@ -80,7 +79,7 @@ ALL: Final = {**READS, **WRITES, **OTHERS}
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several batches, up and down."""
     monkeypatch.setattr(upload, "BATCH", 8)
-    monkeypatch.setattr(chunk_reader, "_READ_AHEAD", 8)
+    monkeypatch.setattr(grid_out, "_READ_AHEAD", 8)
 
 
 @pytest.mark.parametrize("answer", [Close(), failure(91, "RetryableWriteError")], ids=["network", "state change"])

@@ -24,7 +24,7 @@ from tests.support.core import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from motorlite._execution.operation import Operation
+    from motorlite._operations.contract import Operation
     from motorlite.testing.scripted import Answer
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]

@@ -8,8 +8,8 @@ import anyio
 import pytest
 from bson.timestamp import Timestamp
 
-from motorlite._operations.cursors.get_more import GetMore
-from motorlite._operations.run_command import RunCommand
+from motorlite._operations.commands import RunCommand
+from motorlite._operations.cursors import GetMore
 from motorlite.errors import NetworkTimeout, PyMongoError
 from motorlite.monitoring import PendingReplySucceededEvent
 from motorlite.testing.scripted import Hang, Raw, Reply, failure
@@ -18,7 +18,7 @@ from tests.support.core import FOUND, A, Driver, driver, fails, find, insert, la
 from tests.support.pools import settle
 
 if TYPE_CHECKING:
-    from motorlite._execution.operation import Operation
+    from motorlite._operations.contract import Operation
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 

@@ -16,8 +16,8 @@ from bson.errors import InvalidBSON
 
 from motorlite._base.deadline import NO_DEADLINE
 from motorlite._client.core import Core
-from motorlite._client.lost_cursors import LIMIT, PAUSES
-from motorlite._operations.reads.count import Count
+from motorlite._client.leftovers import LIMIT, PAUSES
+from motorlite._operations.counts import Count
 from motorlite.errors import AutoReconnect, BulkWriteError, InvalidOperation, OperationFailure, PyMongoError
 from motorlite.monitoring import CommandFailedEvent, ConnectionPoolListener, TopologyListener
 from motorlite.read_preferences import ReadPreference

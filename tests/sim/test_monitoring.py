@@ -10,7 +10,7 @@ import pytest
 
 from motorlite import monitoring as events
 from motorlite._base.deadline import NO_DEADLINE
-from motorlite._execution.call import Call
+from motorlite._operations.contract import Call
 from motorlite._topology.monitor import MAX_BURST
 from motorlite._topology.selection import WRITABLE
 from motorlite._topology.server_description import ServerDescription

@@ -13,12 +13,12 @@ from bson.errors import InvalidBSON
 from bson.timestamp import Timestamp
 
 from motorlite._base.deadline import NO_DEADLINE
-from motorlite._execution.call import Call
-from motorlite._operations.cursors.get_more import GetMore
-from motorlite._operations.reads.find import Find
-from motorlite._operations.run_command import RunCommand
-from motorlite._operations.writes.statements import update_statement
-from motorlite._operations.writes.update import Update
+from motorlite._operations.commands import RunCommand
+from motorlite._operations.contract import Call
+from motorlite._operations.cursors import GetMore
+from motorlite._operations.find import Find
+from motorlite._operations.single_writes import Update
+from motorlite._operations.statements import update_statement
 from motorlite._sessions.session import Session
 from motorlite.errors import InvalidOperation, OperationFailure, ProtocolError, PyMongoError
 from motorlite.testing.scripted import Reply, ScriptedDeployment

@@ -44,7 +44,7 @@ from tests.support.pymongo_clock import pymongo_clock  # noqa: F401  # a fixture
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from motorlite._execution.operation import Operation
+    from motorlite._operations.contract import Operation
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time, pytest.mark.usefixtures("pymongo_clock")]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
-from motorlite._operations.run_command import RunCommand
+from motorlite._operations.commands import RunCommand
 from motorlite.errors import (
     AutoReconnect,
     ConfigurationError,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from motorlite._base.values import ServerFacts
-    from motorlite._execution.operation import Command, Operation
+    from motorlite._operations.contract import Command, Operation
 
 pytestmark = pytest.mark.anyio
 

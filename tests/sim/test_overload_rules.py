@@ -39,7 +39,7 @@ from tests.support.core import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from motorlite._execution.operation import Operation
+    from motorlite._operations.contract import Operation
 
 pytestmark = pytest.mark.anyio
 

@@ -8,9 +8,9 @@ import anyio
 import pytest
 
 from motorlite import call_options
-from motorlite._operations.cursors.kill_cursors import KillCursors
-from motorlite._operations.reads.explain import Explain
-from motorlite._operations.reads.find import Find
+from motorlite._operations.counts import Explain
+from motorlite._operations.cursors import KillCursors
+from motorlite._operations.find import Find
 from motorlite.errors import InvalidOperation, PyMongoError, RateLimitError
 from motorlite.overload import RateLimit, WaitQueue
 from motorlite.read_preferences import ReadPreference
@@ -35,7 +35,7 @@ from tests.support.kept_errors import garbage, without_collector
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from motorlite._execution.operation import Operation
+    from motorlite._operations.contract import Operation
 
 pytestmark = pytest.mark.anyio
 

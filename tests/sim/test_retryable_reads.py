@@ -8,10 +8,10 @@ import anyio
 import pytest
 
 from motorlite._base.error_codes import NOT_PRIMARY_CODES, RETRYABLE_READ_CODES
-from motorlite._operations.cursors.kill_cursors import KillCursors
-from motorlite._operations.reads.count import Count
-from motorlite._operations.run_command import RunCommand
-from motorlite._operations.schema.list_databases import ListDatabases
+from motorlite._operations.collections import ListDatabases
+from motorlite._operations.commands import RunCommand
+from motorlite._operations.counts import Count
+from motorlite._operations.cursors import KillCursors
 from motorlite.errors import (
     AutoReconnect,
     ConfigurationError,

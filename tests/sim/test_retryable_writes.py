@@ -9,11 +9,10 @@ import pytest
 from bson.int64 import Int64
 
 from motorlite._base.error_codes import RETRYABLE_WRITE_CODES
-from motorlite._operations.schema.create import Create
-from motorlite._operations.writes.delete import Delete
-from motorlite._operations.writes.find_and_modify import FindAndModify
-from motorlite._operations.writes.statements import delete_statement, update_statement
-from motorlite._operations.writes.update import Update
+from motorlite._operations.collections import Create
+from motorlite._operations.find_and_modify import FindAndModify
+from motorlite._operations.single_writes import Delete, Update
+from motorlite._operations.statements import delete_statement, update_statement
 from motorlite.errors import (
     AutoReconnect,
     ConfigurationError,
@@ -50,7 +49,7 @@ from tests.support.core import (
 )
 
 if TYPE_CHECKING:
-    from motorlite._operations.writes.insert import Insert
+    from motorlite._operations.single_writes import Insert
     from motorlite.testing.scripted import Answer
 
 pytestmark = pytest.mark.anyio

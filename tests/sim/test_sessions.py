@@ -8,8 +8,8 @@ import anyio
 import pytest
 from bson.timestamp import Timestamp
 
-from motorlite._operations.cursors.get_more import GetMore
-from motorlite._operations.reads.find import Find
+from motorlite._operations.cursors import GetMore
+from motorlite._operations.find import Find
 from motorlite._sessions.session import Session
 from motorlite.errors import ConfigurationError, InvalidOperation, PyMongoError
 from motorlite.read_concern import ReadConcern

@@ -12,9 +12,9 @@ import pytest
 
 from motorlite import AsyncMongoClient
 from motorlite._base.deadline import Deadline
-from motorlite._execution.call import Call
+from motorlite._operations.contract import Call
 from motorlite._options.options import client_options
-from motorlite._topology.srv_discovery import SRVDiscovery
+from motorlite._topology.srv import SRVDiscovery
 from motorlite._topology.topology import Topology
 from motorlite.errors import ConfigurationError, InvalidOperation, InvalidURI, PyMongoError, ServerSelectionTimeoutError
 from motorlite.read_preferences import ReadPreference

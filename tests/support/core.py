@@ -11,13 +11,12 @@ import anyio
 import pytest
 
 from motorlite._base.deadline import NO_DEADLINE, Deadline
-from motorlite._execution.call import Call
-from motorlite._operations.cursors.get_more import GetMore
-from motorlite._operations.reads.find import Find
-from motorlite._operations.run_command import RunCommand
-from motorlite._operations.writes.insert import Insert
-from motorlite._operations.writes.statements import update_statement
-from motorlite._operations.writes.update import Update
+from motorlite._operations.commands import RunCommand
+from motorlite._operations.contract import Call
+from motorlite._operations.cursors import GetMore
+from motorlite._operations.find import Find
+from motorlite._operations.single_writes import Insert, Update
+from motorlite._operations.statements import update_statement
 from motorlite._options.options import client_options
 from motorlite.errors import PyMongoError
 from motorlite.monitoring import PoolEvent
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Mapping
 
     from motorlite._base.values import Address
-    from motorlite._execution.operation import Operation
+    from motorlite._operations.contract import Operation
     from motorlite._sessions.session import Session
     from motorlite._topology.selection import Selector
     from motorlite._topology.server import Server

@@ -16,18 +16,17 @@ from bson.binary import Binary
 from motorlite import AsyncMongoClient
 from motorlite._base.values import ServerFacts
 from motorlite._client.core import Core
-from motorlite._client.lost_cursors import LostCursors
-from motorlite._client.lost_transactions import LostTransactions
-from motorlite._execution.decorate import remove_older_limits
+from motorlite._client.leftovers import LostCursors, LostTransactions
+from motorlite._execution.building import remove_older_limits
 from motorlite._execution.executor import Executor
-from motorlite._execution.operation import CursorReply, Opened, Operation, TimeLimit
 from motorlite._execution.reports import Reports
+from motorlite._execution.server_limits import ServerLimits
 from motorlite._observe.publishing import Publishers
+from motorlite._operations.contract import CursorReply, Opened, Operation, TimeLimit
 from motorlite._options.options import client_options
-from motorlite._overload.server_limits import ServerLimits
 from motorlite._sessions.session import Session, SessionPool
 from motorlite._sessions.transaction import State
-from motorlite._wire.error_replies import error_from_reply
+from motorlite._wire.replies import error_from_reply
 from motorlite.errors import InvalidOperation
 from motorlite.topology_description import ServerDescription, TopologyDescription
 
@@ -36,8 +35,8 @@ if TYPE_CHECKING:
 
     from motorlite._base.deadline import Deadline
     from motorlite._base.values import Address
-    from motorlite._execution.call import Call
-    from motorlite._execution.cursors.lost_cursor import LostCursor
+    from motorlite._operations.contract import Call
+    from motorlite._operations.cursors import LostCursor
     from motorlite._options.options import ClientOptions
     from motorlite.driver_info import DriverInfo
     from motorlite.read_preferences import ServerMode

@@ -5,21 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
+from motorlite._admission.tickets import Request
 from motorlite._client.settings import pool_options
-from motorlite._connection.purpose import Purpose
+from motorlite._connection.handshake import Purpose
 from motorlite._options.options import client_options
-from motorlite._pool.effects import Establish
-from motorlite._pool.requests import Request
-from motorlite._pool.state import PoolState
+from motorlite._pool.state import Establish, PoolState
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from bson.objectid import ObjectId
 
+    from motorlite._admission.tickets import Establishment
     from motorlite._connection.connection import Connection
-    from motorlite._pool.options import PoolOptions
-    from motorlite._pool.requests import Establishment
+    from motorlite._pool.state import PoolOptions
 
 ADDRESS = ("db.example", 27017)
 

@@ -12,10 +12,9 @@ from itertools import count
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from motorlite._overload.concurrency_limit import AdaptiveLimit
-from motorlite._pool.effects import Abandon, Close, Establish
-from motorlite._pool.requests import Request, Ticket
-from motorlite._pool.state import PoolState
+from motorlite._admission.concurrency_limit import AdaptiveLimit
+from motorlite._admission.tickets import Request, Ticket
+from motorlite._pool.state import Abandon, Close, Establish, PoolState
 from motorlite.errors import (
     AdmissionError,
     AutoReconnect,
@@ -29,8 +28,8 @@ from motorlite.overload import ConcurrencyLimit, WaitQueue
 from tests.support.pool_state import ADDRESS, FakeConnection, pool_settings
 
 if TYPE_CHECKING:
+    from motorlite._admission.tickets import Establishment
     from motorlite._connection.connection import Connection
-    from motorlite._pool.requests import Establishment
 
 SIZE: Final = 5
 CONFIGURATIONS: Final = {

@@ -9,8 +9,8 @@ import anyio
 from bson.dbref import DBRef
 
 from motorlite import IndexModel, InsertOne, OverloadRetry, SearchIndexModel, UpdateMany, UpdateOne
-from motorlite._execution.operation import Kind, TimeLimit
-from motorlite._overload.backoff import CONTROLLED_BACKOFF
+from motorlite._operations.contract import Kind, TimeLimit
+from motorlite._retry.backoff import CONTROLLED_BACKOFF
 from motorlite.errors import AutoReconnect
 from motorlite.write_concern import WriteConcern
 from tests.support.fake_core import batch, fake_client, next_batch

@@ -22,7 +22,7 @@ from bson.timestamp import Timestamp
 
 import motorlite
 from motorlite import errors
-from motorlite._wire.error_replies import error_from_reply, write_concern_error, write_error
+from motorlite._wire.replies import error_from_reply, write_concern_error, write_error
 from motorlite.errors import (
     AutoReconnect,
     BulkWriteError,

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from benchmarks.storm.twin.client import Client
     from benchmarks.storm.twin.connection import Connection
     from benchmarks.storm.twin.link import Link
-    from motorlite._execution.retry import Retry
-    from motorlite._overload.circuit_breaker import Visit
-    from motorlite._pool.requests import Request
+    from motorlite._admission.circuit_breaker import Visit
+    from motorlite._admission.tickets import Request
+    from motorlite._retry.decision import Retry
 
 
 class State(enum.Enum):

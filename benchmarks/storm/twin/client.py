@@ -13,17 +13,15 @@ from benchmarks.storm.twin import errors
 from benchmarks.storm.twin.call import DONE, State
 from benchmarks.storm.twin.connection import Connection, Waiter
 from benchmarks.storm.twin.link import Link
-from motorlite._base.progress import Progress
-from motorlite._execution.cursors.late_reply import worth_waiting_until
-from motorlite._execution.limits.outcome import outcome_of
-from motorlite._execution.operation import Kind, Operation
-from motorlite._execution.retries.decisions import Again, Ask
-from motorlite._execution.retries.settings import RetrySettings
-from motorlite._execution.retry import Retry
-from motorlite._overload.backoff import server_base_backoff
-from motorlite._overload.circuit_breaker import Outcome
-from motorlite._overload.gate import Gates
-from motorlite._pool.requests import Request, Ticket
+from motorlite._admission.circuit_breaker import Outcome
+from motorlite._admission.gate import Gates
+from motorlite._admission.tickets import Request, Ticket
+from motorlite._base.values import Progress
+from motorlite._execution.admission import outcome_of
+from motorlite._execution.late_replies import worth_waiting_until
+from motorlite._operations.contract import Kind, Operation
+from motorlite._retry.backoff import server_base_backoff
+from motorlite._retry.decision import Again, Ask, Retry, RetrySettings
 from motorlite._topology.selection import choose
 from motorlite.errors import CircuitBreakerOpenError, PyMongoError, ServerSelectionTimeoutError
 
@@ -32,9 +30,9 @@ if TYPE_CHECKING:
 
     from benchmarks.storm.twin.call import Call
     from benchmarks.storm.twin.world import World
-    from motorlite._execution.failure import Failure
     from motorlite._options.options import ClientOptions
-    from motorlite._pool.options import PoolOptions
+    from motorlite._pool.state import PoolOptions
+    from motorlite._retry.failure import Failure
     from motorlite.retry import RetryBudget, RetryRule
 
 NOT_SENT, IN_FLIGHT, ANSWERED = Progress

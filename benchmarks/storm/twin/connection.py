@@ -5,13 +5,13 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING
 
-from motorlite._connection.purpose import Purpose
+from motorlite._connection.handshake import Purpose
 
 if TYPE_CHECKING:
     from benchmarks.storm.twin.call import Call
     from benchmarks.storm.twin.clock import Clock
     from benchmarks.storm.twin.link import Link
-    from motorlite._execution.failure import Failure
+    from motorlite._retry.failure import Failure
 
 _OTHER = Purpose.OTHER
 

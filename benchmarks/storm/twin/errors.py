@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from motorlite._base.error_codes import RETRYABLE, SYSTEM_OVERLOADED
-from motorlite._base.progress import Progress
-from motorlite._execution.failure import Failure
+from motorlite._base.values import Progress
+from motorlite._retry.failure import Failure
 from motorlite.errors import AutoReconnect, NetworkTimeout, OperationFailure, PyMongoError
 
 if TYPE_CHECKING:

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from benchmarks.storm.twin import errors
 from benchmarks.storm.twin.connection import Connection
-from motorlite._base.progress import Progress
-from motorlite._pool.effects import Close, Drain, Establish
-from motorlite._pool.requests import Request
-from motorlite._pool.state import PoolState
+from motorlite._admission.tickets import Request
+from motorlite._base.values import Progress
+from motorlite._pool.state import Close, Drain, Establish, PoolState
 
 if TYPE_CHECKING:
     from benchmarks.storm.twin.call import Call
@@ -21,10 +20,10 @@ if TYPE_CHECKING:
     from benchmarks.storm.twin.clock import Clock
     from benchmarks.storm.twin.recorder import Recorder
     from benchmarks.storm.twin.server import SimulatedServer
-    from motorlite._execution.failure import Failure
-    from motorlite._overload.gate import Gate
-    from motorlite._pool.options import PoolOptions
-    from motorlite._pool.requests import Establishment
+    from motorlite._admission.gate import Gate
+    from motorlite._admission.tickets import Establishment
+    from motorlite._pool.state import PoolOptions
+    from motorlite._retry.failure import Failure
 
 
 class _Place:

@@ -19,7 +19,7 @@ from benchmarks.storm.twin.deployment import Deployment
 from benchmarks.storm.twin.recorder import Recorder
 from benchmarks.storm.twin.server import SimulatedServer
 from motorlite import __version__
-from motorlite._base.progress import Progress
+from motorlite._base.values import Progress
 from motorlite._client.settings import pool_options
 from motorlite._options.options import client_options as parse_options
 

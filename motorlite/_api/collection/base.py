@@ -11,8 +11,8 @@ from motorlite._api.typings import DocumentT
 if TYPE_CHECKING:
     from motorlite._api.settings import Settings
     from motorlite._client.core import Core
-    from motorlite._operations.reads.find import FindFirstFacts
-    from motorlite._operations.writes.usual import UsualWrites
+    from motorlite._operations.find import FindFirstFacts
+    from motorlite._operations.usual_writes import UsualWrites
 
 
 class CollectionBase(Watching[DocumentT]):

@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from motorlite._api.collection.base import CollectionBase
 from motorlite._api.collection.documents import collect, take_documents
-from motorlite._api.limits import ServerTime
+from motorlite._api.time_limits import ServerTime
 from motorlite._api.turns import Turns, refused
 from motorlite._api.typings import DocumentT
 from motorlite._base.arguments import boolean, check_items, converted, mapping
 from motorlite._base.error_documents import has_written
-from motorlite._execution.call import Call
-from motorlite._operations.writes.bulk_batch import BATCHES
-from motorlite._operations.writes.bulk_merge import is_long, merge
-from motorlite._operations.writes.bulk_result import BulkResult
-from motorlite._operations.writes.bulk_runs import insert_run, ordered_runs, unordered_runs
-from motorlite._operations.writes.slices import ITEMS, release
+from motorlite._operations.bulk_batch import BATCHES
+from motorlite._operations.bulk_result import BulkResult, is_long, merge
+from motorlite._operations.bulk_runs import insert_run, ordered_runs, unordered_runs
+from motorlite._operations.contract import Call
+from motorlite._operations.slices import ITEMS, release
 from motorlite._sessions.session import Session
 from motorlite.errors import BulkWriteExecutionTimeout, OperationFailure, PyMongoError
 from motorlite.results import BulkWriteResult, InsertManyResult
@@ -32,8 +31,8 @@ if TYPE_CHECKING:
     from motorlite._api.session import AsyncClientSession
     from motorlite._api.settings import Settings
     from motorlite._client.core import Core
-    from motorlite._operations.writes.bulk_batch import BulkBatch
-    from motorlite._operations.writes.bulk_runs import Run
+    from motorlite._operations.bulk_batch import BulkBatch
+    from motorlite._operations.bulk_runs import Run
     from motorlite.operations import DeleteMany, DeleteOne, InsertOne, ReplaceOne, UpdateMany, UpdateOne
 
 

@@ -20,7 +20,7 @@ from motorlite._base.arguments import (
     mapping,
     wrong,
 )
-from motorlite._operations.writes.find_and_modify import FindAndModify
+from motorlite._operations.find_and_modify import FindAndModify
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

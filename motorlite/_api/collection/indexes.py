@@ -12,14 +12,14 @@ from motorlite._api.arguments.method_options import (
     TIME_CHECKS,
     RenameOptions,
     TimeOptions,
+    collection_name,
     given_write_concern,
 )
-from motorlite._api.arguments.names import collection_name
 from motorlite._api.collection.base import CollectionBase
+from motorlite._api.commands import listed
 from motorlite._api.cursors.command_cursor import AsyncCommandCursor
-from motorlite._api.cursors.limits import CursorLimits
 from motorlite._api.cursors.server_cursor import GetMoreOptions
-from motorlite._api.lists import listed
+from motorlite._api.time_limits import CursorLimits
 from motorlite._api.turns import refused
 from motorlite._api.typings import DocumentT
 from motorlite._base.arguments import checked, converted, index_document, index_name, server_milliseconds, wrong
@@ -116,7 +116,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
 
         Source: index management specification.
         """
-        from motorlite._operations.schema.create_indexes import CreateIndexes
+        from motorlite._operations.indexes import CreateIndexes
 
         documents = converted("indexes", indexes, partial(model_documents, IndexModel))
         server_time = None if maxTimeMS is None else converted("maxTimeMS", maxTimeMS, server_milliseconds)
@@ -197,7 +197,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
         comment: Any,
         options: dict[str, Any],
     ) -> None:
-        from motorlite._operations.schema.drop_indexes import DropIndexes
+        from motorlite._operations.indexes import DropIndexes
 
         further: dict[str, Any] = {}
         given = checked(method, options, TIME_CHECKS, further)
@@ -241,7 +241,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
 
         Source: index management specification.
         """
-        from motorlite._operations.schema.list_indexes import ListIndexes
+        from motorlite._operations.indexes import ListIndexes
 
         limits = CursorLimits(self._settings.timeout, timeoutMS, timeoutMode)
 
@@ -306,7 +306,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
 
         Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable read).
         """
-        from motorlite._operations.schema.find_collection import FindCollection
+        from motorlite._operations.collections import FindCollection
 
         call = self._begin(session, timeoutMS) or await refused()
         operation = FindCollection(self._database_name, self._name, comment=comment)
@@ -336,7 +336,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
 
         Retries: overload errors only (up to 5, with backoff).
         """
-        from motorlite._operations.schema.rename import Rename
+        from motorlite._operations.collections import Rename
 
         collection_name(new_name)
         further: dict[str, Any] = {}
@@ -370,7 +370,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
 
     async def _drop(self, session: AsyncClientSession | None, comment: Any, timeout_ms: float | None) -> dict[str, Any]:
         """Drop the collection and return the server's reply, for `AsyncDatabase.drop_collection`."""
-        from motorlite._operations.schema.drop import Drop
+        from motorlite._operations.collections import Drop
 
         write_concern = self._write_concern(session)
         call = self._begin(session, timeout_ms, write_concern.acknowledged) or await refused()

@@ -9,31 +9,28 @@ from motorlite._api.arguments import method_options
 from motorlite._api.arguments.find_options import FIND_ONE_CHECKS, find_arguments, unwrapped
 from motorlite._api.call_options import effective
 from motorlite._api.collection.base import CollectionBase
-from motorlite._api.cursors.aggregation import aggregation, raw_aggregation
+from motorlite._api.cursors.command_cursor import AsyncRawBatchCursor, aggregation, raw_aggregation, raw_settings
 from motorlite._api.cursors.cursor import AsyncCursor
-from motorlite._api.cursors.raw import AsyncRawBatchCursor, raw_settings
-from motorlite._api.limits import deadline
-from motorlite._api.transactions.context import BOUND
+from motorlite._api.time_limits import deadline
+from motorlite._api.transaction_blocks import BOUND
 from motorlite._api.turns import give_way, refused
 from motorlite._api.typings import DocumentT
 from motorlite._base import arguments
 from motorlite._base.arguments import fields_document, hint_value
 from motorlite._base.deadline import NO_DEADLINE
-from motorlite._execution.call import Call
-from motorlite._operations.reads.aggregate import CountDocuments, count_pipeline
-from motorlite._operations.reads.count import Count
-from motorlite._operations.reads.distinct import Distinct
-from motorlite._operations.reads.find import FindFirstFacts, FindOne
+from motorlite._operations.aggregate import CountDocuments, count_pipeline
+from motorlite._operations.contract import Call
+from motorlite._operations.counts import Count, Distinct
+from motorlite._operations.find import FindFirstFacts, FindOne
 from motorlite.errors import ConfigurationError, PyMongoError
 
 if TYPE_CHECKING:
     from motorlite._api.arguments.find_options import FindOneOptions, FindOptions
-    from motorlite._api.cursors.command_cursor import AsyncCommandCursor
-    from motorlite._api.cursors.raw import AsyncRawBatchCommandCursor
+    from motorlite._api.cursors.command_cursor import AsyncCommandCursor, AsyncRawBatchCommandCursor
     from motorlite._api.session import AsyncClientSession
     from motorlite._api.typings import Filter, Projection
     from motorlite._base.arguments import Hint, Pipeline
-    from motorlite._operations.reads.find import FindFirst
+    from motorlite._operations.find import FindFirst
 
 
 class AsyncCollection(CollectionBase[DocumentT]):

@@ -10,7 +10,7 @@ from bson.codec_options import CodecOptions
 
 from motorlite._api.arguments.method_options import AGGREGATE_CHECKS, TIME_CHECKS, AggregateOptions, TimeOptions
 from motorlite._api.collection.base import CollectionBase
-from motorlite._api.cursors.aggregation import aggregation
+from motorlite._api.cursors.command_cursor import aggregation
 from motorlite._api.turns import refused
 from motorlite._api.typings import DocumentT
 from motorlite._base.arguments import WrongType, checked, converted, mapping, text
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from motorlite._api.cursors.command_cursor import AsyncCommandCursor
     from motorlite._api.session import AsyncClientSession
-    from motorlite._execution.call import Call
     from motorlite._operations.common import SearchIndexWrite
+    from motorlite._operations.contract import Call
 
 # Decodes the server's metadata of indexes as plain dictionaries.
 _PLAIN: CodecOptions[dict[str, Any]] = CodecOptions()
@@ -104,7 +104,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
         comment: Any,
         options: dict[str, Any],
     ) -> list[str]:
-        from motorlite._operations.search.create_search_indexes import CreateSearchIndexes
+        from motorlite._operations.indexes import CreateSearchIndexes
 
         call, server_time = await self._begin_change(method, session, options)
         operation = CreateSearchIndexes(*self._names, documents, comment=comment, max_time_ms=server_time)
@@ -137,7 +137,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
 
         Source: index management specification.
         """
-        from motorlite._operations.search.update_search_index import UpdateSearchIndex
+        from motorlite._operations.indexes import UpdateSearchIndex
 
         converted("name", name, text)
         converted("definition", definition, mapping)
@@ -170,7 +170,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
 
         Source: index management specification.
         """
-        from motorlite._operations.search.drop_search_index import DropSearchIndex
+        from motorlite._operations.indexes import DropSearchIndex
 
         converted("name", name, text)
         call, server_time = await self._begin_change("drop_search_index", session, {**options})
@@ -201,7 +201,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
 
         Source: index management specification.
         """
-        from motorlite._operations.search.list_search_indexes import ListSearchIndexes, search_index_stages
+        from motorlite._operations.indexes import ListSearchIndexes, search_index_stages
 
         if name is not None:
             converted("name", name, text)

@@ -4,25 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from motorlite._api.arguments.identifiers import id_first
 from motorlite._api.collection.base import CollectionBase
-from motorlite._api.collection.documents import identified
-from motorlite._api.transactions.context import BOUND
+from motorlite._api.collection.documents import id_first, identified
+from motorlite._api.transaction_blocks import BOUND
 from motorlite._api.turns import refused
 from motorlite._api.typings import DocumentT
-from motorlite._base.arguments import (
-    boolean,
-    collation_document,
-    converted,
-    hint_value,
-    mapping,
-    server_milliseconds,
-)
-from motorlite._operations.writes.delete import Delete
-from motorlite._operations.writes.insert import Insert
-from motorlite._operations.writes.statements import delete_statement, replace_statement, update_statement
-from motorlite._operations.writes.update import Update
-from motorlite._operations.writes.usual import UsualWrites
+from motorlite._base.arguments import boolean, collation_document, converted, hint_value, mapping, server_milliseconds
+from motorlite._operations.single_writes import Delete, Insert, Update
+from motorlite._operations.statements import delete_statement, replace_statement, update_statement
+from motorlite._operations.usual_writes import UsualWrites
 from motorlite.results import DeleteResult, InsertOneResult, UpdateResult
 
 if TYPE_CHECKING:

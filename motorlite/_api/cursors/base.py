@@ -12,7 +12,7 @@ from motorlite._api.session import resolved, state_of
 from motorlite._api.turns import give_way
 from motorlite._api.typings import DocumentT
 from motorlite._base.arguments import converted, milliseconds, positive
-from motorlite._execution.call import Call
+from motorlite._operations.contract import Call
 from motorlite.errors import InvalidOperation, PyMongoError
 
 if TYPE_CHECKING:
@@ -21,12 +21,11 @@ if TYPE_CHECKING:
 
     from bson.codec_options import CodecOptions
 
-    from motorlite._api.cursors.limits import CursorLimits
     from motorlite._api.session import AsyncClientSession
+    from motorlite._api.time_limits import CursorLimits
     from motorlite._base.values import Address
     from motorlite._client.core import Core
-    from motorlite._execution.call import CallOptions
-    from motorlite._execution.operation import CursorReply, Opened, Operation
+    from motorlite._operations.contract import CallOptions, CursorReply, Opened, Operation
 
 
 class CursorBase(ABC, Generic[DocumentT]):

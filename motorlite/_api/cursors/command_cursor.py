@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, TypeVar
+
+from bson.raw_bson import RawBSONDocument
 
 from motorlite._api.cursors.batches import BatchedCursor
+from motorlite._api.cursors.cursor import AsyncCursor
+from motorlite._api.cursors.server_cursor import GetMoreOptions
+from motorlite._api.time_limits import CursorLimits
 from motorlite._api.typings import DocumentT
+from motorlite._base import arguments
 from motorlite._base.arguments import converted, count
-from motorlite.errors import OperationFailure
+from motorlite._operations.aggregate import Aggregate, AggregateWrite, has_write_stage, waits_for_data
+from motorlite.errors import ConfigurationError, InvalidOperation, OperationFailure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Mapping
 
     from bson.codec_options import CodecOptions
 
-    from motorlite._api.cursors.limits import CursorLimits
-    from motorlite._api.cursors.server_cursor import GetMoreOptions
     from motorlite._api.session import AsyncClientSession
+    from motorlite._api.settings import Settings
     from motorlite._client.core import Core
-    from motorlite._execution.call import CallOptions
-    from motorlite._execution.operation import CursorReply, Operation
+    from motorlite._operations.contract import CallOptions, CursorReply, Operation
+
+
+# Cursors of commands other than find: aggregations, lists and user-defined commands.
 
 
 class AsyncCommandCursor(BatchedCursor[DocumentT]):
@@ -76,3 +84,181 @@ class AsyncCommandCursor(BatchedCursor[DocumentT]):
             elif not self._is_closed:
                 await self._open()
         return self._documents.popleft() if self._documents else None
+
+
+# Cursors that return each batch as the bytes of its documents, for programs with a decoder of their own.
+
+
+def raw_settings(settings: Settings) -> Settings:
+    """Return settings that leave the documents of replies as they are."""
+    options: Any = settings.codec_options.with_options(document_class=RawBSONDocument)
+    return settings.derive(options, None, None, None, None)
+
+
+class AsyncRawBatchCursor(AsyncCursor[Any]):
+    """The matching documents of a query, batch by batch, created by `AsyncCollection.find_raw_batches`.
+
+    Each item is the concatenation of the documents of one batch as BSON, for example for `bson.decode_all`. Otherwise
+    it is used like an `AsyncCursor`.
+    """
+
+    __module__ = "motorlite.cursor"
+
+    __slots__ = ()
+
+    _is_raw: ClassVar[bool] = True
+
+    async def __anext__(self) -> bytes:
+        batch: bytes = await super().__anext__()
+        return batch
+
+    async def next(self) -> bytes:
+        """Return the next batch.
+
+        Raises:
+            StopAsyncIteration: There are no more documents.
+
+        Retries: getMore for overload errors only (up to 5, with backoff).
+        """
+        return await self.__anext__()
+
+    async def explain(self, timeoutMS: float | None = None) -> Mapping[str, Any]:
+        """Return the server's plan for this query, as a document.
+
+        Args:
+            timeoutMS: Time limit of the operation; 0 for no limit.
+
+        Retries: overload errors only (up to 5, with backoff).
+        """
+        # With the collection's own codec options.
+        return await self._clone(AsyncCursor, self._collection._settings).explain(timeoutMS)
+
+    def __getitem__(self, index: slice) -> NoReturn:
+        """Reject an index: it would count batches."""
+        raise InvalidOperation("a raw batch cursor has no items; use skip() and limit(), which count documents")
+
+
+class AsyncRawBatchCommandCursor(AsyncCommandCursor[Any]):
+    """The result of an aggregation, batch by batch, created by `AsyncCollection.aggregate_raw_batches`.
+
+    Each item is the concatenation of the documents of one batch as BSON, for example for `bson.decode_all`. Otherwise
+    it is used like an `AsyncCommandCursor`.
+    """
+
+    __module__ = "motorlite.cursor"
+
+    __slots__ = ()
+
+    async def __anext__(self) -> bytes:
+        batch: bytes = await super().__anext__()
+        return batch
+
+    async def next(self) -> bytes:
+        """Return the next batch.
+
+        Raises:
+            StopAsyncIteration: There are no more documents.
+
+        Retries: getMore for overload errors only (up to 5, with backoff).
+        """
+        return await self.__anext__()
+
+
+# Aggregation cursors, on a collection and on a database.
+
+CursorT = TypeVar("CursorT", bound=AsyncCommandCursor[Any])
+
+# Maps the server's option names to the operation's argument names.
+_ARGUMENTS = {
+    "allowDiskUse": "allow_disk_use",
+    "batchSize": "batch_size",
+    "bypassDocumentValidation": "bypass_document_validation",
+    "collation": "collation",
+    "hint": "hint",
+    "let": "let",
+    "comment": "comment",
+    "maxTimeMS": "max_time_ms",
+}
+
+
+def aggregation(
+    core: Core,
+    settings: Settings,
+    names: tuple[str, str | None],
+    pipeline: Any,
+    session: AsyncClientSession | None,
+    options: dict[str, Any],
+    read: type[Aggregate] = Aggregate,
+) -> AsyncCommandCursor[Any]:
+    """Create the cursor of a pipeline. `options` are checked and have the server's names.
+
+    `read` is the operation for a pipeline that does not write.
+
+    Raises:
+        TypeError: The pipeline is not a list of mappings.
+        ConfigurationError: The timeout's mode conflicts with the other arguments.
+    """
+    return _aggregation(AsyncCommandCursor, core, settings, names, pipeline, session, options, read)
+
+
+def raw_aggregation(
+    core: Core,
+    settings: Settings,
+    names: tuple[str, str | None],
+    pipeline: Any,
+    session: AsyncClientSession | None,
+    options: dict[str, Any],
+) -> AsyncRawBatchCommandCursor:
+    """Create the cursor of a pipeline that returns batches as they are on the wire. Raises like `aggregation`."""
+    return _aggregation(AsyncRawBatchCommandCursor, core, settings, names, pipeline, session, options, Aggregate)
+
+
+def _aggregation(
+    kind: type[CursorT],
+    core: Core,
+    settings: Settings,
+    names: tuple[str, str | None],
+    pipeline: Any,
+    session: AsyncClientSession | None,
+    options: dict[str, Any],
+    read: type[Aggregate],
+) -> CursorT:
+    stages = arguments.converted("pipeline", pipeline, arguments.mappings)
+    is_write = has_write_stage(stages)
+    mode = options.pop("timeoutMode", None)
+    if is_write and mode == "iteration":
+        allowed = "'cursorLifetime', because the pipeline has $out or $merge"
+        raise ConfigurationError(arguments.wrong("timeoutMode", mode, allowed))
+    is_endless = waits_for_data(stages)
+    limits = CursorLimits(
+        settings.timeout, options.pop("timeoutMS", None), mode, is_tailable=is_endless, is_await_data=is_endless
+    )
+    max_await_time_ms = options.pop("maxAwaitTimeMS", None)
+    get_more = GetMoreOptions(
+        batch_size=options.get("batchSize", 0),
+        comment=options.get("comment"),
+        is_await_data=max_await_time_ms is not None or is_endless,
+        is_endless=is_endless,
+        is_raw=issubclass(kind, AsyncRawBatchCommandCursor),
+        max_await_time_ms=max_await_time_ms,
+        prefetch=options.pop("prefetch", 0),
+        read_preference=settings.read_preference,
+    )
+    keywords = {_ARGUMENTS[name]: value for name, value in options.items() if name in _ARGUMENTS}
+    rest = {name: value for name, value in options.items() if name not in _ARGUMENTS}
+
+    def make() -> Aggregate:
+        given = {
+            **keywords,
+            "read_preference": settings.read_preference,
+            "selector": settings.read_preference,
+            "read_concern": settings.read_concern,
+            "codec_options": settings.codec_options,
+            "time_limit": limits.time_limit,
+            "options": rest,
+        }
+        if not is_write:
+            return read(*names, stages, **given)
+        return AggregateWrite(*names, stages, write_concern=settings.write_concern, **given)
+
+    return kind(core, session, limits, settings.codec_options, get_more, settings.call_options, make)

@@ -11,16 +11,16 @@ from motorlite._api.arguments.find_options import FIND_CHECKS, find_arguments, s
 from motorlite._api.call_options import effective
 from motorlite._api.constants import CursorType
 from motorlite._api.cursors.batches import BatchedCursor
-from motorlite._api.cursors.limits import CursorLimits
 from motorlite._api.cursors.server_cursor import GetMoreOptions
 from motorlite._api.session import begin
+from motorlite._api.time_limits import CursorLimits
 from motorlite._api.turns import refuse, refused
 from motorlite._api.typings import DocumentT
 from motorlite._base import arguments
 from motorlite._base.arguments import wrong
-from motorlite._execution.call import Call
-from motorlite._operations.reads.distinct import Distinct
-from motorlite._operations.reads.find import ExhaustFind, Find
+from motorlite._operations.contract import Call
+from motorlite._operations.counts import Distinct
+from motorlite._operations.find import ExhaustFind, Find
 from motorlite.errors import InvalidOperation, OperationFailure, PyMongoError
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ class AsyncCursor(BatchedCursor[DocumentT]):
 
         Retries: overload errors only (up to 5, with backoff).
         """
-        from motorlite._operations.reads.explain import Explain
+        from motorlite._operations.counts import Explain
 
         call = self._begin(timeoutMS) or await refused()
         return await self._core.executor.execute(Explain(self._first_operation()), call)

@@ -13,24 +13,21 @@ from motorlite._api.session import state_of
 from motorlite._api.turns import give_way
 from motorlite._api.typings import DocumentT
 from motorlite._base.error_codes import SYSTEM_OVERLOADED
-from motorlite._client.lost_cursors import give_back, is_settled, kill_command
+from motorlite._client.leftovers import give_back, is_settled, kill_command
 from motorlite._client.prefetch import Prefetch, in_background
-from motorlite._execution.call import Call
-from motorlite._execution.cursors.lost_cursor import LostCursor
-from motorlite._execution.operation import TimeLimit
-from motorlite._operations.cursors.get_more import GetMore
+from motorlite._operations.contract import Call, TimeLimit
+from motorlite._operations.cursors import GetMore, LostCursor
 from motorlite.errors import InvalidOperation, OperationFailure, PyMongoError, detached
 
 if TYPE_CHECKING:
     from bson.codec_options import CodecOptions
 
-    from motorlite._api.cursors.limits import CursorLimits
     from motorlite._api.session import AsyncClientSession
+    from motorlite._api.time_limits import CursorLimits
     from motorlite._base.deadline import Deadline
     from motorlite._base.values import Address
     from motorlite._client.core import Core
-    from motorlite._execution.call import CallOptions
-    from motorlite._execution.operation import CursorReply, Opened, Pin
+    from motorlite._operations.contract import CallOptions, CursorReply, Opened, Pin
     from motorlite._sessions.session import Session
     from motorlite.read_preferences import ServerMode
 

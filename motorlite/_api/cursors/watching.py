@@ -10,9 +10,9 @@ from bson.codec_options import TypeRegistry
 from bson.raw_bson import RawBSONDocument
 from bson.timestamp import Timestamp
 
-from motorlite._api.cursors.limits import CursorLimits
 from motorlite._api.cursors.server_cursor import GetMoreOptions
 from motorlite._api.settings import Configured
+from motorlite._api.time_limits import CursorLimits
 from motorlite._api.typings import DocumentT
 from motorlite._base import arguments
 from motorlite._base.arguments import WrongType
@@ -136,7 +136,7 @@ class Watching(Configured[DocumentT]):
     ) -> AsyncChangeStream[dict[str, Any]]:
         """Make the change stream. `given`: the checked options, by the names of the arguments."""
         from motorlite._api.cursors.change_stream import AsyncChangeStream
-        from motorlite._operations.reads.change_stream import Position, Watch
+        from motorlite._operations.change_stream import Position, Watch
 
         settings, watched, watched_options = self._settings, self._watched, self._watched_options
         limits = CursorLimits(settings.timeout, timeout_ms, None, is_tailable=True, is_await_data=True)

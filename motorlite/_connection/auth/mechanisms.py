@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from motorlite._base.values import format_address
 from motorlite._connection.auth import aws, oidc, plain, scram, x509
-from motorlite._connection.auth.redaction import redacted
+from motorlite._connection.auth.conversation import redacted
 from motorlite.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from motorlite._connection.auth.scram import KeyCache
     from motorlite._connection.handshake import Handshake
     from motorlite._options.credentials import Credentials
+
 
 # The length that MONGODB-AWS prescribes. The SCRAM example of RFC 7677 uses less than half as many.
 NONCE_BYTES: Final = aws.NONCE_BYTES

@@ -22,8 +22,8 @@ from motorlite import errors
 from motorlite._base.values import format_address
 from motorlite._wire import op_msg
 from motorlite._wire.documents import decode_reply
-from motorlite._wire.error_replies import error_from_reply
 from motorlite._wire.frames import FrameReader
+from motorlite._wire.replies import error_from_reply
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from motorlite._connection.auth.oidc import TokenCache
-    from motorlite._execution.operation import Operation
+    from motorlite._operations.contract import Operation
     from tests.support.core import Driver
 
 pytestmark = pytest.mark.anyio

@@ -8,9 +8,9 @@ from typing import Any
 import anyio
 import pytest
 
-from motorlite._net.host import randomness
+from motorlite._net import host
 from motorlite._options.options import client_options
-from motorlite._topology.round_trip import RoundTripTimes
+from motorlite._topology.monitor import RoundTripTimes
 from motorlite.errors import ConfigurationError
 from motorlite.monitoring import CommandStartedEvent
 from motorlite.read_preferences import Nearest, Primary, PrimaryPreferred, Secondary, SecondaryPreferred
@@ -87,7 +87,7 @@ async def test_plan_4_the_less_busy_server_is_chosen() -> None:
     deployment = ScriptedDeployment(["a:1", "b:1"], mongos=True)
     recorder = Recorder(CommandStartedEvent)
     options = {"appname": "loadBalancingTest", "localThresholdMS": 30_000, "minPoolSize": 10, "maxPoolSize": 10}
-    world = {"below": randomness.below}
+    world = {"below": host.below}
     async with scripted_client(deployment, world=world, event_listeners=[recorder], **options) as motor:
 
         async def finds(count: int) -> None:

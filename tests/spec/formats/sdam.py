@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from motorlite._base.error_codes import RETRYABLE, SYSTEM_OVERLOADED
 from motorlite._topology.error_handling import ErrorFacts, on_check_error, on_error
 from motorlite._topology.server_description import ServerDescription, parse_address
-from motorlite._wire.error_replies import error_from_reply
+from motorlite._wire.replies import error_from_reply
 from motorlite.errors import AutoReconnect, NetworkTimeout, PyMongoError
 from tests.spec.formats.base import Format, equal
 from tests.spec.formats.topology_data import initial_topology, server_type

@@ -10,7 +10,7 @@ import random
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from motorlite._topology.round_trip import RoundTripTimes
+from motorlite._topology.monitor import RoundTripTimes
 from motorlite._topology.selection import WRITABLE, Selector, choose, suitable_servers
 from motorlite._topology.server_description import parse_address
 from tests.spec.formats.base import Format, equal

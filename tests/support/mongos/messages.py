@@ -12,7 +12,7 @@ from bson.codec_options import CodecOptions
 from bson.raw_bson import RawBSONDocument
 
 from motorlite._wire import op_msg
-from motorlite._wire.header import OP_MSG
+from motorlite._wire.frames import OP_MSG
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,7 +8,7 @@ import pytest
 
 import motorlite
 from motorlite._api.call_options import effective
-from motorlite._execution.call import CallOptions
+from motorlite._operations.contract import CallOptions
 from motorlite.errors import ConfigurationError
 from motorlite.overload import WaitQueue
 

@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from motorlite import AsyncCollection
-from motorlite._operations.reads.count import Count
-from motorlite._operations.reads.explain import Explain
-from motorlite._operations.reads.find import Find
-from motorlite._operations.run_command import RunCommand
-from motorlite._operations.writes.insert import Insert
+from motorlite._operations.commands import RunCommand
+from motorlite._operations.counts import Count, Explain
+from motorlite._operations.find import Find
+from motorlite._operations.single_writes import Insert
 from tests.support.handles import HANDLES
 from tests.support.retries_document import SECTIONS, Call, sent_by
 
 if TYPE_CHECKING:
-    from motorlite._execution.operation import Operation
+    from motorlite._operations.contract import Operation
 
 # Asynchronous, but without a command of their own.
 SILENT = {"AsyncCursor.add_option", "AsyncMongoClient.aconnect"}

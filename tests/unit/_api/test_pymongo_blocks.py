@@ -16,8 +16,8 @@ import pytest
 from pymongo import _csot
 
 import motorlite
-from motorlite._api import limits
-from motorlite._api.pymongo_blocks import Theirs, innermost
+from motorlite._api import time_limits
+from motorlite._api.time_limits import Theirs, innermost
 from motorlite._base.deadline import NO_DEADLINE, Deadline
 from motorlite.errors import InvalidOperation
 from tests.support.fake_core import FakeCore, fake_client
@@ -41,7 +41,7 @@ def parts(deadline: Deadline) -> tuple[float, float]:
 
 
 async def test_no_block(core: FakeCore) -> None:
-    assert limits.deadline(core, None) is NO_DEADLINE
+    assert time_limits.deadline(core, None) is NO_DEADLINE
     assert innermost(pymongo) is None
 
 
@@ -49,50 +49,50 @@ async def test_a_block_is_like_one_of_ours(core: FakeCore) -> None:
     with pymongo.timeout(3):
         await anyio.sleep(1)
         core.time = anyio.current_time()
-        assert parts(limits.deadline(core, None)) == (core.time + 2, 3.0)
+        assert parts(time_limits.deadline(core, None)) == (core.time + 2, 3.0)
         # It wins over what is inherited, and bounds the operation's own.
-        assert parts(limits.deadline(core, 1.0)) == (core.time + 2, 3.0)
-        assert parts(limits.deadline(core, None, 9000)) == (core.time + 2, 3.0)
-        assert parts(limits.deadline(core, None, 500)) == (core.time + 0.5, 0.5)
-        assert limits.deadline(core, None).is_set
-        assert limits.is_timeout_set(None, None)
-    assert limits.deadline(core, None) is NO_DEADLINE
-    assert not limits.is_timeout_set(None, None)
+        assert parts(time_limits.deadline(core, 1.0)) == (core.time + 2, 3.0)
+        assert parts(time_limits.deadline(core, None, 9000)) == (core.time + 2, 3.0)
+        assert parts(time_limits.deadline(core, None, 500)) == (core.time + 0.5, 0.5)
+        assert time_limits.deadline(core, None).is_set
+        assert time_limits.is_timeout_set(None, None)
+    assert time_limits.deadline(core, None) is NO_DEADLINE
+    assert not time_limits.is_timeout_set(None, None)
 
 
 async def test_a_block_that_is_over(core: FakeCore) -> None:
     with pymongo.timeout(1):
         await anyio.sleep(3)
         core.time = anyio.current_time()
-        assert limits.deadline(core, None).expires_at == core.time - 2
+        assert time_limits.deadline(core, None).expires_at == core.time - 2
 
 
 @pytest.mark.parametrize(("theirs", "ours", "expected"), [(1, 5, 1), (5, 1, 1), (3, 0, 3), (0, 3, 3), (0, 0, inf)])
 async def test_the_nearer_end_wins(core: FakeCore, theirs: float, ours: float, expected: float) -> None:
     with pymongo.timeout(theirs), motorlite.timeout(ours):
-        found = limits.deadline(core, 100.0)
+        found = time_limits.deadline(core, 100.0)
     assert parts(found) == (core.time + expected, expected)
     with motorlite.timeout(ours), pymongo.timeout(theirs):
-        assert parts(limits.deadline(core, 100.0)) == parts(found)
+        assert parts(time_limits.deadline(core, 100.0)) == parts(found)
 
 
 async def test_zero_is_no_limit(core: FakeCore) -> None:
     with pymongo.timeout(0):
-        assert limits.is_timeout_set(None, None)
-        found = limits.deadline(core, 5.0)
+        assert time_limits.is_timeout_set(None, None)
+        found = time_limits.deadline(core, 5.0)
         assert parts(found) == (inf, inf)
         # As timeoutMS=0: the rules of client-side operations timeout hold.
         assert found.is_set
     # As in PyMongo, it lifts the block around it.
     with pymongo.timeout(5), pymongo.timeout(0):
-        found = limits.deadline(core, None)
+        found = time_limits.deadline(core, None)
         assert (found.expires_at, found.is_set) == (inf, True)
 
 
 async def test_none_of_both_is_none(core: FakeCore) -> None:
     with pymongo.timeout(5), pymongo.timeout(None), motorlite.timeout(4), motorlite.timeout(None):
-        assert limits.deadline(core, None) is NO_DEADLINE
-        assert limits.deadline(core, 10.0).expires_at == core.time + 4
+        assert time_limits.deadline(core, None) is NO_DEADLINE
+        assert time_limits.deadline(core, 10.0).expires_at == core.time + 4
 
 
 @pytest.mark.parametrize("zero_first", [False, True])
@@ -109,55 +109,55 @@ async def test_zero_beside_none_of_the_other_is_no_limit(
         blocks.enter_context(lifted.timeout(None))
         if not zero_first:
             blocks.enter_context(zero.timeout(0))
-        found = limits.deadline(core, 100.0)
+        found = time_limits.deadline(core, 100.0)
         assert (found.expires_at, found.is_set) == (inf, True)
-        assert limits.is_timeout_set(None, None)
-        assert limits.continued(core, lifetime).expires_at == lifetime.expires_at
+        assert time_limits.is_timeout_set(None, None)
+        assert time_limits.continued(core, lifetime).expires_at == lifetime.expires_at
         # What is set inside still ends with the blocks around it.
-        assert parts(limits.deadline(core, None, 9000)) == (core.time + 5, 9.0)
-        assert limits.refreshed(core, 7.0).expires_at == core.time + 5
-        assert limits.refreshed(core, 3.0).expires_at == core.time + 3
+        assert parts(time_limits.deadline(core, None, 9000)) == (core.time + 5, 9.0)
+        assert time_limits.refreshed(core, 7.0).expires_at == core.time + 5
+        assert time_limits.refreshed(core, 3.0).expires_at == core.time + 3
 
 
 async def test_what_is_set_inside_of_zero_ends_with_the_blocks_around_it(core: FakeCore) -> None:
     for outer in (motorlite, pymongo):
         for inner in (motorlite, pymongo):
             with outer.timeout(5), outer.timeout(0), inner.timeout(0):
-                assert limits.deadline(core, 100.0).expires_at == inf
-                assert parts(limits.deadline(core, None, 9000)) == (core.time + 5, 9.0)
+                assert time_limits.deadline(core, 100.0).expires_at == inf
+                assert parts(time_limits.deadline(core, None, 9000)) == (core.time + 5, 9.0)
             with outer.timeout(5), outer.timeout(0), inner.timeout(10):
-                assert limits.deadline(core, 100.0).expires_at == core.time + 5
+                assert time_limits.deadline(core, 100.0).expires_at == core.time + 5
 
 
 async def test_none_alone_changes_nothing(core: FakeCore) -> None:
     with pymongo.timeout(None):
-        assert limits.deadline(core, None) is NO_DEADLINE
-        assert parts(limits.deadline(core, 5.0)) == (core.time + 5, 5.0)
-        assert not limits.is_timeout_set(None, None)
+        assert time_limits.deadline(core, None) is NO_DEADLINE
+        assert parts(time_limits.deadline(core, 5.0)) == (core.time + 5, 5.0)
+        assert not time_limits.is_timeout_set(None, None)
 
 
 async def test_nested_blocks(core: FakeCore) -> None:
     with pymongo.timeout(5):
         with pymongo.timeout(3):
-            assert limits.deadline(core, None).expires_at == core.time + 3
+            assert time_limits.deadline(core, None).expires_at == core.time + 3
         with pymongo.timeout(10):
-            assert limits.deadline(core, None).expires_at == core.time + 5
-        assert limits.deadline(core, None).expires_at == core.time + 5
+            assert time_limits.deadline(core, None).expires_at == core.time + 5
+        assert time_limits.deadline(core, None).expires_at == core.time + 5
 
 
 async def test_none_in_a_block_lifts_it_but_caps_what_is_set_inside(core: FakeCore) -> None:
     with pymongo.timeout(5), pymongo.timeout(None):
-        assert limits.deadline(core, None) is NO_DEADLINE
-        assert not limits.is_timeout_set(None, None)
-        assert parts(limits.deadline(core, 10.0)) == (core.time + 5, 10.0)
-        assert parts(limits.deadline(core, 3.0)) == (core.time + 3, 3.0)
-        assert parts(limits.deadline(core, None, 9000)) == (core.time + 5, 9.0)
+        assert time_limits.deadline(core, None) is NO_DEADLINE
+        assert not time_limits.is_timeout_set(None, None)
+        assert parts(time_limits.deadline(core, 10.0)) == (core.time + 5, 10.0)
+        assert parts(time_limits.deadline(core, 3.0)) == (core.time + 3, 3.0)
+        assert parts(time_limits.deadline(core, None, 9000)) == (core.time + 5, 9.0)
         with motorlite.timeout(10):
-            assert parts(limits.deadline(core, None)) == (core.time + 5, 10.0)
+            assert parts(time_limits.deadline(core, None)) == (core.time + 5, 10.0)
         lifetime = Deadline(core.time + 9, timeout=9)
-        assert limits.continued(core, lifetime) is lifetime
-        assert limits.for_close(core, inf) is NO_DEADLINE
-        assert limits.refreshed(core, 7.0).expires_at == core.time + 5
+        assert time_limits.continued(core, lifetime) is lifetime
+        assert time_limits.for_close(core, inf) is NO_DEADLINE
+        assert time_limits.refreshed(core, 7.0).expires_at == core.time + 5
 
 
 async def test_it_does_as_pymongo_does(core: FakeCore) -> None:
@@ -174,28 +174,28 @@ async def test_it_does_as_pymongo_does(core: FakeCore) -> None:
                 for inherited in (None, 4.0, inf):
                     left = remaining(0 if inherited == inf else inherited)
                     expected = inf if left is None else core.time + left
-                    assert limits.deadline(core, inherited).expires_at == expected, (first, second, inherited)
+                    assert time_limits.deadline(core, inherited).expires_at == expected, (first, second, inherited)
 
 
 async def test_later_steps_and_close(core: FakeCore) -> None:
-    lifetime = limits.deadline(core, 5.0)
+    lifetime = time_limits.deadline(core, 5.0)
     with pymongo.timeout(2):
-        assert parts(limits.continued(core, lifetime)) == (core.time + 2, 2.0)
-        assert limits.refreshed(core, 5.0).expires_at == core.time + 2
+        assert parts(time_limits.continued(core, lifetime)) == (core.time + 2, 2.0)
+        assert time_limits.refreshed(core, 5.0).expires_at == core.time + 2
         await anyio.sleep(3)
         core.time = anyio.current_time()
-        assert parts(limits.for_close(core, inf)) == (core.time + 2, 2.0)
+        assert parts(time_limits.for_close(core, inf)) == (core.time + 2, 2.0)
     with pymongo.timeout(8):
-        assert parts(limits.continued(core, lifetime)) == (lifetime.expires_at, 5.0)
-    with pymongo.timeout(8), limits.within(lifetime):
-        assert limits.deadline(core, None).expires_at == lifetime.expires_at
+        assert parts(time_limits.continued(core, lifetime)) == (lifetime.expires_at, 5.0)
+    with pymongo.timeout(8), time_limits.within(lifetime):
+        assert time_limits.deadline(core, None).expires_at == lifetime.expires_at
 
 
 async def test_other_tasks_have_their_own(core: FakeCore) -> None:
     found: list[float] = []
 
     async def look() -> None:
-        found.append(limits.deadline(core, None).expires_at)
+        found.append(time_limits.deadline(core, None).expires_at)
 
     async with anyio.create_task_group() as tasks:
         with pymongo.timeout(3):
@@ -208,7 +208,9 @@ async def test_other_tasks_have_their_own(core: FakeCore) -> None:
 
 
 def test_nothing_of_pymongo_is_imported() -> None:
-    code = "import sys, motorlite, motorlite._api.limits as limits; print([*filter(lambda n: n.partition('.')[0] == "
+    code = (
+        "import sys, motorlite, motorlite._api.time_limits as limits; print([*filter(lambda n: n.partition('.')[0] == "
+    )
     code += "'pymongo', sys.modules)], limits.is_timeout_set(None, None))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["[]", "False"]
@@ -251,18 +253,18 @@ async def test_an_unknown_pymongo_is_refused_inside_of_its_blocks(
     core: FakeCore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "pymongo", _other(_elsewhere))
-    assert limits.deadline(core, None) is NO_DEADLINE
+    assert time_limits.deadline(core, None) is NO_DEADLINE
     with _elsewhere(3):
         for call in (
-            lambda: limits.deadline(core, None),
-            lambda: limits.is_timeout_set(None, None),
-            lambda: limits.for_close(core, inf),
-            lambda: limits.refreshed(core, 1.0),
-            lambda: limits.continued(core, NO_DEADLINE),
+            lambda: time_limits.deadline(core, None),
+            lambda: time_limits.is_timeout_set(None, None),
+            lambda: time_limits.for_close(core, inf),
+            lambda: time_limits.refreshed(core, 1.0),
+            lambda: time_limits.continued(core, NO_DEADLINE),
         ):
             with pytest.raises(InvalidOperation, match=r"pymongo\.timeout\(\) in PyMongo 9\.1.*use motorlite\.timeout"):
                 call()
-    assert not limits.is_timeout_set(None, None)
+    assert not time_limits.is_timeout_set(None, None)
 
 
 async def test_an_operation_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from bson.codec_options import CodecOptions, TypeEncoder, TypeRegistry
 from motorlite import DeleteOne, InsertOne, UpdateOne
 from motorlite._api.turns import TURN, Turns
 from motorlite._base.deadline import NO_DEADLINE
-from motorlite._operations.writes.slices import ITEMS
+from motorlite._operations.slices import ITEMS
 from motorlite.errors import BulkWriteError, ExecutionTimeout
 from tests.support.fake_core import FakeCore, fake_client
 

@@ -22,7 +22,7 @@ from motorlite import operations as requests
 from motorlite._base.pymongo_objects import is_like
 from motorlite._connection.auth.oidc import check_result
 from motorlite._observe.publishing import make_publishers
-from motorlite._operations.writes.statements import statement_of
+from motorlite._operations.statements import statement_of
 from motorlite._options.options import client_options
 from motorlite.auth_oidc import OIDCCallbackResult
 from motorlite.errors import ConfigurationError

@@ -8,7 +8,7 @@ import bson
 import pytest
 from bson.raw_bson import RawBSONDocument
 
-from motorlite._base.sizes import estimated_size
+from motorlite._base.values import estimated_size
 
 
 @pytest.mark.parametrize(

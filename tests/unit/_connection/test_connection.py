@@ -11,14 +11,14 @@ import pytest
 from bson.codec_options import DEFAULT_CODEC_OPTIONS
 from bson.errors import InvalidDocument
 
-from motorlite._base.progress import Progress
+from motorlite._base.values import Progress
 from motorlite._connection.connection import Connection
 from motorlite._connection.decoding import Decoder
 from motorlite._connection.handshake import parse_hello
 from motorlite._connection.messages import encode_command
 from motorlite._net.current import current_runtime
+from motorlite._net.host import next_request_id
 from motorlite._net.memory import MemoryStream
-from motorlite._net.numbering import next_request_id
 from motorlite._wire import op_msg
 from motorlite._wire.documents import decode_reply
 from motorlite._wire.frames import FrameReader

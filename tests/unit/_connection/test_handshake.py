@@ -7,12 +7,7 @@ import pytest
 from bson import Int64, ObjectId
 
 from motorlite._base import wire_versions
-from motorlite._connection.handshake import (
-    hello_document,
-    incompatibility,
-    monitor_hello,
-    parse_hello,
-)
+from motorlite._connection.handshake import hello_document, incompatibility, monitor_hello, parse_hello
 from motorlite.errors import ConfigurationError, OperationFailure, ProtocolError
 
 ADDRESS = ("db.example", 27017)

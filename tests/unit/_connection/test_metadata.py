@@ -15,7 +15,7 @@ from motorlite._connection.metadata import (
     faas_provider,
     with_info,
 )
-from motorlite._net.host.platform_facts import PlatformFacts
+from motorlite._net.host import PlatformFacts
 from motorlite.driver_info import DriverInfo
 
 LAMBDA = {"AWS_EXECUTION_ENV": "AWS_Lambda_java8"}

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from motorlite._connection.handshake import parse_hello
-from motorlite._connection.server_type import server_type
+from motorlite._connection.handshake import parse_hello, server_type
 from motorlite._topology.server_description import WRITABLE_TYPES, ServerDescription
 from motorlite.topology_description import ServerType
 

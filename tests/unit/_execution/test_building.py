@@ -21,15 +21,14 @@ from bson.timestamp import Timestamp
 
 from motorlite._base.deadline import NO_DEADLINE, Deadline
 from motorlite._base.values import ServerFacts
-from motorlite._execution.attempt import Attempt
 from motorlite._execution.building import CommandBuilder
-from motorlite._execution.call import Call
-from motorlite._execution.run import Run
-from motorlite._operations.cursors.get_more import GetMore
-from motorlite._operations.reads.aggregate import Aggregate
-from motorlite._operations.reads.find import Find, FindFirstFacts, FindOne
-from motorlite._operations.run_command import RunCommand
-from motorlite._overload.server_limits import ServerLimits
+from motorlite._execution.run import Attempt, Run
+from motorlite._execution.server_limits import ServerLimits
+from motorlite._operations.aggregate import Aggregate
+from motorlite._operations.commands import RunCommand
+from motorlite._operations.contract import Call
+from motorlite._operations.cursors import GetMore
+from motorlite._operations.find import Find, FindFirstFacts, FindOne
 from motorlite._sessions.session import Session, SessionPool
 from motorlite._topology.topology_description import TopologyDescription
 from motorlite._wire import op_msg
@@ -42,7 +41,7 @@ from tests.unit._operations.test_facts import TABLE
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from motorlite._execution.operation import Operation
+    from motorlite._operations.contract import Operation
 
 ADDRESS = ("db1.test", 27017)
 

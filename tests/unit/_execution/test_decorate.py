@@ -12,13 +12,13 @@ from bson.timestamp import Timestamp
 
 from motorlite._base.deadline import NO_DEADLINE, Deadline
 from motorlite._base.values import ServerFacts
-from motorlite._execution import decorate
-from motorlite._execution.operation import TimeLimit
-from motorlite._overload.server_limits import ServerLimits
+from motorlite._execution import building
+from motorlite._execution.server_limits import ServerLimits
+from motorlite._operations.contract import TimeLimit
 from motorlite._sessions.session import ServerSession, Session
 from motorlite.errors import ExecutionTimeout
 from motorlite.read_preferences import Nearest, ReadPreference
-from tests.unit._execution.operations import Read
+from tests.support.operations import Read
 
 NOW = 50.0
 
@@ -40,7 +40,7 @@ def limited(
     document: dict[str, Any] = {"read": 1}
     if own is not None:
         document["maxTimeMS"] = own
-    decorate.add_time_limit(document, Limited("db"), deadline, NOW, round_trip_time)
+    building.add_time_limit(document, Limited("db"), deadline, NOW, round_trip_time)
     return document
 
 
@@ -176,7 +176,7 @@ def with_defaults(
         name = next(iter(document))
         time_limit = limit
 
-    decorate.add_server_limits(document, Limited("db"), deadline, facts, limits, 7)
+    building.add_server_limits(document, Limited("db"), deadline, facts, limits, 7)
     return document
 
 
@@ -243,7 +243,7 @@ def test_who_gets_a_comment(name: str, facts: ServerFacts, limit: TimeLimit, is_
     ],
 )
 def test_the_limit_of_a_server(document: dict[str, Any], facts: ServerFacts, expected: float | None) -> None:
-    assert decorate.server_limit(document, facts) == expected
+    assert building.server_limit(document, facts) == expected
 
 
 @pytest.mark.parametrize(
@@ -260,14 +260,14 @@ def test_the_limit_of_a_server(document: dict[str, Any], facts: ServerFacts, exp
     ],
 )
 def test_what_is_killed_by_its_comment(document: dict[str, Any], prefix: str, expected: str | None) -> None:
-    assert decorate.comment_of_abandoned(document, MONGOD, ServerLimits(None, prefix)) == expected
+    assert building.comment_of_abandoned(document, MONGOD, ServerLimits(None, prefix)) == expected
 
 
 def test_a_limit_that_mongos_ignores_does_not_keep_an_operation_from_being_killed() -> None:
     document = {"insert": 1, "comment": "motorlite 1 7", "maxTimeMS": 500}
     limits = ServerLimits(None, "motorlite 1")
-    assert decorate.comment_of_abandoned(document, MONGOS_4_4, limits) == "motorlite 1 7"
-    assert decorate.comment_of_abandoned(document, MONGOS, limits) is None
+    assert building.comment_of_abandoned(document, MONGOS_4_4, limits) == "motorlite 1 7"
+    assert building.comment_of_abandoned(document, MONGOS, limits) is None
 
 
 # --- sessions ---
@@ -285,9 +285,9 @@ SERVER_SESSION = ServerSession(Binary(b"0" * 16, 4), 0.0)
 
 def test_session_and_transaction_number() -> None:
     document: dict[str, Any] = {}
-    decorate.add_session(document, SERVER_SESSION, None)
+    building.add_session(document, SERVER_SESSION, None)
     assert document == {"lsid": SERVER_SESSION.lsid}
-    decorate.add_session(document, SERVER_SESSION, 3)
+    building.add_session(document, SERVER_SESSION, 3)
     assert document["txnNumber"] == 3
     # The server accepts nothing shorter.
     assert type(document["txnNumber"]) is Int64
@@ -316,7 +316,7 @@ def test_causal_consistency(
 
     document: dict[str, Any] = {} if concern is None else {"readConcern": concern}
     session = session_of(causal=causal, operation_time=time)
-    decorate.add_session_times(document, Reader("db"), session, REPLICA)
+    building.add_session_times(document, Reader("db"), session, REPLICA)
     assert document.get("readConcern") == expected
     assert concern in (None, {"level": "x"}), "the caller's document was changed"
 
@@ -350,7 +350,7 @@ STANDALONE = ServerFacts(("a", 1), max_wire_version=17, is_standalone=True)
     ],
 )
 def test_read_preference(facts: ServerFacts, is_direct: bool, preference: Any, expected: dict[str, Any] | None) -> None:
-    assert decorate.sent_preference(preference, facts, is_direct=is_direct) == expected
+    assert building.sent_preference(preference, facts, is_direct=is_direct) == expected
 
 
 # --- API version ---
@@ -358,5 +358,5 @@ def test_read_preference(facts: ServerFacts, is_direct: bool, preference: Any, e
 
 def test_the_api_version_leaves_the_users_own_fields() -> None:
     document: dict[str, Any] = {"ping": 1, "apiStrict": False}
-    decorate.add_api_version(document, {"apiVersion": "1", "apiStrict": True})
+    building.add_api_version(document, {"apiVersion": "1", "apiStrict": True})
     assert document == {"ping": 1, "apiStrict": False, "apiVersion": "1"}

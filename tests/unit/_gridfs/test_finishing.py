@@ -9,7 +9,7 @@ from typing import Any
 import anyio.lowlevel
 import pytest
 
-from motorlite._gridfs.finishing import LIMIT, finish, have_replies_arrived, is_cancellation
+from motorlite._gridfs.store import LIMIT, finish, have_replies_arrived, is_cancellation
 from motorlite.errors import OperationFailure
 from tests.support.stored_files import stored_files
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
+from motorlite._net import proxy
 from motorlite._net import proxy as proxy_module
-from motorlite._net import socks5
 from motorlite._net.current import current_runtime
 from motorlite._options.options import ProxyOptions
 from motorlite._wire.frames import FrameReader
@@ -119,7 +119,7 @@ async def test_the_next_address_of_a_proxy_is_not_kept_waiting(
     runtime = current_runtime()
     begin = runtime.now()
     accepted: list[float] = []
-    real = socks5.conversation
+    real = proxy.conversation
 
     def conversation(*args: Any) -> Any:
         accepted.append(runtime.now() - begin)

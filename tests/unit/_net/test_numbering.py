@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from motorlite._net.numbering import make_request_ids, next_request_id
+from motorlite._net.host import make_request_ids, next_request_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from motorlite._net.socks5 import Socks5Error, conversation
+from motorlite._net.proxy import Socks5Error, conversation
 
 
 def talk(

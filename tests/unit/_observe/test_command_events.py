@@ -11,7 +11,7 @@ from bson.datetime_ms import DatetimeMS
 from motorlite._observe.command_events import CommandEvents
 from motorlite.errors import AutoReconnect, NotPrimaryError
 from tests.support.kept_errors import is_kept_copy
-from tests.unit._execution.operations import server_error
+from tests.support.operations import server_error
 
 if TYPE_CHECKING:
     from motorlite.monitoring import CommandEvent

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
-from motorlite._observe.limiter import Limiter
+from motorlite._observe.reachability import Limiter
 
 
 class Clock:

@@ -14,12 +14,7 @@ from bson import json_util
 from bson.raw_bson import RawBSONDocument
 
 from motorlite._base.values import cut
-from motorlite._observe.log_documents import (
-    error_text,
-    extended_json,
-    max_document_length,
-    short_error_text,
-)
+from motorlite._observe.log_documents import error_text, extended_json, max_document_length, short_error_text
 from motorlite.errors import NetworkTimeout, OperationFailure
 
 if TYPE_CHECKING:

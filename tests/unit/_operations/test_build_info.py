@@ -1,9 +1,9 @@
 from __future__ import annotations
 
-from motorlite._execution.operation import Kind
-from motorlite._operations.build_info import BuildInfo
+from motorlite._operations.commands import BuildInfo
+from motorlite._operations.contract import Kind
 from motorlite.read_preferences import ReadPreference
-from tests.unit._operations.servers import V5_0
+from tests.support.servers import V5_0
 
 
 def test_facts_and_command() -> None:

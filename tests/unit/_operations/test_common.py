@@ -5,7 +5,7 @@ import pytest
 from motorlite._base.wire_versions import release
 from motorlite._operations.common import check_needs
 from motorlite.errors import ConfigurationError
-from tests.unit._operations.servers import V4_4, V5_0, server
+from tests.support.servers import V4_4, V5_0, server
 
 
 @pytest.mark.parametrize(

@@ -11,46 +11,42 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pytest
 
 import motorlite._operations
-from motorlite._execution.operation import WRITABLE, Ends, Kind, Operation, TimeLimit
-from motorlite._operations.build_info import BuildInfo
-from motorlite._operations.client_bulk.batch import ClientBulkBatch
-from motorlite._operations.client_bulk.statements import Statement
+from motorlite._operations.aggregate import Aggregate, AggregateWrite, CountDocuments
+from motorlite._operations.bulk_batch import DeleteBatch, InsertBatch, UpdateBatch
+from motorlite._operations.bulk_runs import Run, insert_run
+from motorlite._operations.change_stream import Watch, WatchMore
+from motorlite._operations.client_bulk import ClientBulkBatch, Statement
+from motorlite._operations.collections import (
+    Create,
+    Drop,
+    DropDatabase,
+    FindCollection,
+    ListCollections,
+    ListDatabases,
+    Rename,
+    Validate,
+)
+from motorlite._operations.commands import BuildInfo, RunCommand, RunCursorCommand
 from motorlite._operations.common import AdministrativeWrite
-from motorlite._operations.cursors.get_more import GetMore
-from motorlite._operations.cursors.kill_cursors import KillCursors
-from motorlite._operations.reads.aggregate import Aggregate, AggregateWrite, CountDocuments
-from motorlite._operations.reads.change_stream import Watch, WatchMore
-from motorlite._operations.reads.count import Count
-from motorlite._operations.reads.distinct import Distinct
-from motorlite._operations.reads.explain import Explain
-from motorlite._operations.reads.find import ExhaustFind, Find, FindFirstFacts, FindOne
-from motorlite._operations.run_command import RunCommand, RunCursorCommand
-from motorlite._operations.schema.create import Create
-from motorlite._operations.schema.create_indexes import CreateIndexes
-from motorlite._operations.schema.drop import Drop
-from motorlite._operations.schema.drop_database import DropDatabase
-from motorlite._operations.schema.drop_indexes import DropIndexes
-from motorlite._operations.schema.find_collection import FindCollection
-from motorlite._operations.schema.list_collections import ListCollections
-from motorlite._operations.schema.list_databases import ListDatabases
-from motorlite._operations.schema.list_indexes import ListIndexes
-from motorlite._operations.schema.rename import Rename
-from motorlite._operations.schema.validate import Validate
-from motorlite._operations.search.create_search_indexes import CreateSearchIndexes
-from motorlite._operations.search.drop_search_index import DropSearchIndex
-from motorlite._operations.search.list_search_indexes import ListSearchIndexes
-from motorlite._operations.search.update_search_index import UpdateSearchIndex
-from motorlite._operations.sessions.end_sessions import EndSessions
-from motorlite._operations.sessions.end_transaction import AbortTransaction, CommitTransaction
-from motorlite._operations.writes.bulk_batch import DeleteBatch, InsertBatch, UpdateBatch
-from motorlite._operations.writes.bulk_runs import Run, insert_run
-from motorlite._operations.writes.delete import Delete
-from motorlite._operations.writes.find_and_modify import FindAndModify
-from motorlite._operations.writes.insert import Insert
-from motorlite._operations.writes.single_write import SingleWrite
-from motorlite._operations.writes.statements import delete_statement, update_statement
-from motorlite._operations.writes.update import Update
-from motorlite._operations.writes.usual import MANY_FIELDS, UsualWrites
+from motorlite._operations.contract import Ends, Kind, Operation, TimeLimit
+from motorlite._operations.counts import Count, Distinct, Explain
+from motorlite._operations.cursors import GetMore, KillCursors
+from motorlite._operations.find import ExhaustFind, Find, FindFirstFacts, FindOne
+from motorlite._operations.find_and_modify import FindAndModify
+from motorlite._operations.indexes import (
+    CreateIndexes,
+    CreateSearchIndexes,
+    DropIndexes,
+    DropSearchIndex,
+    ListIndexes,
+    ListSearchIndexes,
+    UpdateSearchIndex,
+)
+from motorlite._operations.sessions import AbortTransaction, CommitTransaction, EndSessions
+from motorlite._operations.single_writes import Delete, Insert, SingleWrite, Update
+from motorlite._operations.statements import delete_statement, update_statement
+from motorlite._operations.usual_writes import MANY_FIELDS, UsualWrites
+from motorlite._topology.selection import WRITABLE
 from motorlite.read_preferences import ReadPreference
 from tests.sim.test_malformed_replies import CASES, Case
 from tests.support.fake_core import Sent, fake_client

@@ -8,23 +8,21 @@ import bson
 import pytest
 
 from motorlite._base.values import ServerFacts
-from motorlite._operations.cursors.get_more import GetMore
-from motorlite._operations.reads.aggregate import Aggregate, AggregateWrite, CountDocuments
-from motorlite._operations.reads.count import Count
-from motorlite._operations.reads.distinct import Distinct
-from motorlite._operations.reads.find import ExhaustFind, Find, FindFirst, FindOne
-from motorlite._operations.run_command import RunCommand
-from motorlite._operations.writes.bulk_batch import InsertBatch
-from motorlite._operations.writes.bulk_runs import insert_run
-from motorlite._operations.writes.insert import Insert
-from motorlite._operations.writes.slices import all_at_once
-from motorlite._operations.writes.statements import update_statement
-from motorlite._operations.writes.update import Update
+from motorlite._operations.aggregate import Aggregate, AggregateWrite, CountDocuments
+from motorlite._operations.bulk_batch import InsertBatch
+from motorlite._operations.bulk_runs import insert_run
+from motorlite._operations.commands import RunCommand
+from motorlite._operations.counts import Count, Distinct
+from motorlite._operations.cursors import GetMore
+from motorlite._operations.find import ExhaustFind, Find, FindFirst, FindOne
+from motorlite._operations.single_writes import Insert, Update
+from motorlite._operations.slices import all_at_once
+from motorlite._operations.statements import update_statement
 from motorlite.read_preferences import ReadPreference
 from tests.unit._operations.test_facts import TABLE
 
 if TYPE_CHECKING:
-    from motorlite._execution.operation import Operation
+    from motorlite._operations.contract import Operation
 
 FACTS = ServerFacts(("db.example", 27017), max_wire_version=21, session_timeout_minutes=30)
 DOCUMENT = {"_id": 1, "text": "x" * 5000, "numbers": list(range(100))}

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from motorlite._execution.operation import Kind, TimeLimit
-from motorlite._operations.run_command import RunCommand, RunCursorCommand
+from motorlite._operations.commands import RunCommand, RunCursorCommand
+from motorlite._operations.contract import Kind, TimeLimit
 from motorlite.errors import InvalidOperation
 from motorlite.read_preferences import ReadPreference
-from tests.unit._operations.servers import V7_0, sent
+from tests.support.servers import V7_0, sent
 
 
 def test_the_command_is_sent_as_it_is() -> None:

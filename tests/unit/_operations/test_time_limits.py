@@ -9,18 +9,17 @@ import pytest
 
 from motorlite._base.deadline import NO_DEADLINE, Deadline
 from motorlite._base.values import ServerFacts
-from motorlite._execution import decorate
-from motorlite._execution.operation import TimeLimit
-from motorlite._operations.cursors.get_more import GetMore
-from motorlite._operations.cursors.kill_cursors import KillCursors
-from motorlite._operations.reads.explain import Explain
-from motorlite._operations.reads.find import Find
-from motorlite._operations.run_command import RunCommand
-from motorlite._overload.server_limits import ServerLimits
+from motorlite._execution import building
+from motorlite._execution.server_limits import ServerLimits
+from motorlite._operations.commands import RunCommand
+from motorlite._operations.contract import TimeLimit
+from motorlite._operations.counts import Explain
+from motorlite._operations.cursors import GetMore, KillCursors
+from motorlite._operations.find import Find
 from tests.unit._operations.test_facts import ADDRESS, TABLE
 
 if TYPE_CHECKING:
-    from motorlite._execution.operation import Operation
+    from motorlite._operations.contract import Operation
 
 FACTS: Final = ServerFacts(("a", 1), max_wire_version=25)
 # What frees resources of the server, and what the client does for itself.
@@ -33,9 +32,9 @@ def sent(operation: Operation[Any], deadline: Deadline = NO_DEADLINE, limits: Se
     """The operation's command with its limits, as `CommandBuilder` adds them."""
     document = operation.command(FACTS).document
     if limits.are_used:
-        decorate.add_server_limits(document, operation, deadline, FACTS, limits, 7)
+        building.add_server_limits(document, operation, deadline, FACTS, limits, 7)
     if deadline is not NO_DEADLINE:
-        decorate.add_time_limit(document, operation, deadline, NOW, 0.0)
+        building.add_time_limit(document, operation, deadline, NOW, 0.0)
     return document
 
 

@@ -9,8 +9,8 @@ from typing import Final
 import pytest
 
 from motorlite._base.values import ServerFacts
-from motorlite._execution import decorate
-from motorlite._execution.operation import TimeLimit
+from motorlite._execution import building
+from motorlite._operations.contract import TimeLimit
 from tests.unit._operations.test_facts import TABLE
 
 DOCUMENT: Final = (Path(__file__).parents[3] / "docs" / "timeouts.md").read_text(encoding="utf-8")
@@ -33,5 +33,5 @@ def test_a_row(row: tuple[str, ...]) -> None:
     assert {operation.time_limit is TimeLimit.SEND for operation in operations} == {is_sent == "yes"}
     for facts, said in zip((MONGOD, MONGOS_5_0, MONGOS_4_4), servers, strict=True):
         if is_sent == "yes":
-            is_enforced = decorate.server_limit({name: 1, "maxTimeMS": 5}, facts) is not None
+            is_enforced = building.server_limit({name: 1, "maxTimeMS": 5}, facts) is not None
             assert said == ("enforced" if is_enforced else "ignored")

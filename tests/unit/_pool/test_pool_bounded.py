@@ -10,9 +10,9 @@ from typing import Any
 import anyio
 import pytest
 
+from motorlite._admission.tickets import Ticket
 from motorlite._base.deadline import Deadline
 from motorlite._net.runtime import WaitTimeout
-from motorlite._pool.requests import Ticket
 from motorlite.errors import (
     OperationFailure,
     PoolClearedError,

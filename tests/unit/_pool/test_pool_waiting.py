@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, cast
 import anyio
 import pytest
 
+from motorlite._admission.pace import Pace
 from motorlite._base.deadline import Deadline
 from motorlite._connection.establish import HandshakeSettings
-from motorlite._pool.pace import Pace
 from motorlite.errors import NetworkTimeout, WaitQueueTimeoutError
 from motorlite.testing.scripted import Hang, ScriptedDeployment
 from tests.support.pools import Waiting, pool_on, settle, slow, start

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bson import ObjectId
 
-from motorlite._pool.services import Services
+from motorlite._pool.state import Services
 
 ONE, OTHER = ObjectId(), ObjectId()
 

@@ -6,10 +6,8 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from motorlite._pool.contents import Phase
-from motorlite._pool.effects import Abandon, Close, Interrupt
-from motorlite._pool.queue import WaitQueue
-from motorlite._pool.state import PoolState
+from motorlite._admission.pool_queue import PoolQueue
+from motorlite._pool.state import Abandon, Close, Interrupt, Phase, PoolState
 from motorlite.errors import AutoReconnect, InvalidOperation, PoolClearedError, PoolClosedError
 from tests.support.pool_state import (
     ADDRESS,
@@ -185,7 +183,7 @@ def test_a_full_pool_does_not_look_at_its_queue(monkeypatch: pytest.MonkeyPatch)
     subject = StateDriver(max_size=2)
     connections = subject.checked_out(2)
     with monkeypatch.context() as patch:
-        patch.setattr(WaitQueue, "__iter__", lambda _: pytest.fail("it looks for requests without a connection"))
+        patch.setattr(PoolQueue, "__iter__", lambda _: pytest.fail("it looks for requests without a connection"))
         requests = [subject.ask() for _ in range(3)]
         for connection in connections:
             subject.state.put(connection, 1.0)
@@ -197,7 +195,7 @@ def test_a_pool_that_opens_as_many_connections_as_it_may_does_not_look_at_its_qu
 ) -> None:
     subject = StateDriver(max_size=10)
     first, second = subject.ask(), subject.ask()
-    monkeypatch.setattr(WaitQueue, "__iter__", lambda _: pytest.fail("it looks for requests without a connection"))
+    monkeypatch.setattr(PoolQueue, "__iter__", lambda _: pytest.fail("it looks for requests without a connection"))
     third = subject.ask()
     assert [request.establishment is None for request in (first, second, third)] == [False, False, True]
 

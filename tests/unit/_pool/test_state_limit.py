@@ -7,8 +7,8 @@ from typing import Any, cast
 from hypothesis import given
 from hypothesis import strategies as st
 
-from motorlite._overload.concurrency_limit import AdaptiveLimit
-from motorlite._pool.requests import Request
+from motorlite._admission.concurrency_limit import AdaptiveLimit
+from motorlite._admission.tickets import Request
 from motorlite.overload import ConcurrencyLimit
 from tests.support.pool_state import FakeWaiter, StateDriver, answer, give_up
 

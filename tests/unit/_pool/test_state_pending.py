@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from motorlite._connection.purpose import Purpose
-from motorlite._pool.effects import Close, Drain, Interrupt
-from motorlite._pool.pace import haste
+from motorlite._admission.pace import haste
+from motorlite._connection.handshake import Purpose
+from motorlite._pool.state import Close, Drain, Interrupt
 from motorlite.errors import AutoReconnect
 from motorlite.monitoring import ConnectionClosedReason
 from tests.support.pool_state import FakeWaiter, StateDriver, answer

@@ -11,16 +11,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from motorlite._pool.contents import Phase
-from motorlite._pool.effects import Abandon, Close, Drain, Establish
-from motorlite._pool.requests import Request
-from motorlite._pool.state import PoolState
+from motorlite._admission.tickets import Request
+from motorlite._pool.state import Abandon, Close, Drain, Establish, Phase, PoolState
 from motorlite.errors import AutoReconnect
 from tests.support.pool_state import ADDRESS, FakeConnection, FakeStream, FakeWaiter, answer, pool_settings
 
 if TYPE_CHECKING:
+    from motorlite._admission.tickets import Establishment
     from motorlite._connection.connection import Connection
-    from motorlite._pool.requests import Establishment
 
 
 class Machine(RuleBasedStateMachine):

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from bson import ObjectId
 
-from motorlite._connection.purpose import Purpose
-from motorlite._pool.contents import Phase
-from motorlite._pool.effects import Close, Drain
+from motorlite._connection.handshake import Purpose
+from motorlite._pool.state import Close, Drain, Phase
 from motorlite.monitoring import ConnectionClosedReason
 from tests.support.pool_state import StateDriver, answer
 

@@ -17,7 +17,7 @@ from motorlite._topology.eligibility import (
 )
 from motorlite.errors import ConfigurationError
 from motorlite.topology_description import TopologyType
-from tests.unit._topology.deployments import A, B, C, Preference, hello, primary, secondary
+from tests.support.deployments import A, B, C, Preference, hello, primary, secondary
 
 if TYPE_CHECKING:
     from motorlite._topology.server_description import ServerDescription

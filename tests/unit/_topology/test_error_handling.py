@@ -16,7 +16,7 @@ from motorlite._topology.error_handling import (
     on_error,
 )
 from motorlite._topology.server_description import ServerDescription
-from motorlite._wire.error_replies import error_from_reply, write_concern_error, write_error
+from motorlite._wire.replies import error_from_reply, write_concern_error, write_error
 from motorlite.errors import (
     AutoReconnect,
     ConfigurationError,
@@ -30,8 +30,8 @@ from motorlite.errors import (
     WaitQueueTimeoutError,
 )
 from motorlite.topology_description import ServerType
+from tests.support.deployments import A, primary
 from tests.support.kept_errors import is_kept_copy
-from tests.unit._topology.deployments import A, primary
 
 PROCESS = ObjectId()
 LOAD_BALANCER = ServerDescription.load_balancer(A)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from motorlite._topology.round_trip import RoundTripTimes
+from motorlite._topology.monitor import RoundTripTimes
 
 
 def test_without_samples_nothing_is_known() -> None:

@@ -18,7 +18,7 @@ from motorlite._topology.server_description import ServerDescription
 from motorlite._topology.topology_description import TopologyDescription
 from motorlite.errors import AutoReconnect, ConfigurationError, NotPrimaryError, OperationFailure, PyMongoError
 from motorlite.read_preferences import ReadPreference, Secondary
-from tests.unit._topology.deployments import A, B, C, Preference, hello, primary, replica_set, secondary
+from tests.support.deployments import A, B, C, Preference, hello, primary, replica_set, secondary
 
 if TYPE_CHECKING:
     from motorlite._topology.selection import ServerSelector

@@ -12,7 +12,7 @@ from motorlite._topology.server_description import ServerDescription
 from motorlite._topology.topology_description import TopologyChange, TopologyDescription
 from motorlite.errors import AutoReconnect
 from motorlite.topology_description import ServerType, TopologyType
-from tests.unit._topology.deployments import A, B, C, Preference, hello, primary, replica_set, secondary
+from tests.support.deployments import A, B, C, Preference, hello, primary, replica_set, secondary
 
 if TYPE_CHECKING:
     from collections.abc import Callable

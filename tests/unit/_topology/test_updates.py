@@ -4,10 +4,10 @@ import pytest
 from bson.objectid import ObjectId
 
 from motorlite._topology.server_description import ServerDescription
-from motorlite._topology.updates import Draft, update
+from motorlite._topology.topology_description import Draft, update
 from motorlite.errors import AutoReconnect
 from motorlite.topology_description import ServerType, TopologyType
-from tests.unit._topology.deployments import A, B, hello, primary, secondary
+from tests.support.deployments import A, B, hello, primary, secondary
 
 MEMBERS = ["a:1", "b:1"]
 SERVERS = {

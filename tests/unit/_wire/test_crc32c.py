@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from motorlite._wire.crc32c import crc32c
+from motorlite._wire.op_msg import crc32c
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from motorlite._wire.error_replies import error_from_reply
+from motorlite._wire.replies import error_from_reply
 from motorlite.errors import NotPrimaryError, OperationFailure, WriteConcernError, WTimeoutError
 
 CONCERN = {"code": 100, "errmsg": "not enough"}

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from motorlite._wire.header import HEADER, HEADER_SIZE, OP_COMPRESSED, OP_MSG
+from motorlite._wire.frames import HEADER, HEADER_SIZE, OP_COMPRESSED, OP_MSG
 
 
 def test_a_header_is_four_little_endian_signed_integers() -> None:

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from motorlite._wire import op_msg
-from motorlite._wire.crc32c import crc32c
 from motorlite._wire.frames import FrameReader
+from motorlite._wire.op_msg import crc32c
 from motorlite.errors import ProtocolError
 
 if TYPE_CHECKING:

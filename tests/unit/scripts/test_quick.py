@@ -13,7 +13,7 @@ from scripts import quick
     ("changed", "expected"),
     [
         (["README.md", "motorlite/py.typed"], []),
-        (["motorlite/_pool/state.py", "motorlite/_pool/queue.py"], ["tests/unit/_pool"]),
+        (["motorlite/_pool/state.py", "motorlite/_admission/pool_queue.py"], ["tests/unit/_pool"]),
         (["motorlite/_wire/frames.py"], ["tests/unit/_wire"]),
         (["motorlite/_connection/auth/scram.py"], ["tests/unit/_connection/auth"]),
         # A folder holds what is below it.
@@ -40,7 +40,7 @@ def test_a_shell_is_tested_by_simulations() -> None:
 @pytest.mark.parametrize(
     ("changed", "its_own"),
     [
-        ("motorlite/_operations/schema/create.py", "tests/unit/_operations/schema"),
+        ("motorlite/_operations/collections.py", "tests/unit/_operations/schema"),
         ("motorlite/_api/collection/reads.py", "tests/unit/_api/collection"),
         ("motorlite/_options/table.py", "tests/unit/_options"),
         ("motorlite/_events/pools.py", "tests/unit/_observe"),
@@ -61,7 +61,7 @@ def test_an_error_code_is_tested_by_the_rules_about_retries() -> None:
 
 
 def test_unit_tests_come_first() -> None:
-    found = quick.mirrored(["motorlite/_execution/retry.py", "motorlite/_wire/frames.py"])
+    found = quick.mirrored(["motorlite/_retry/decision.py", "motorlite/_wire/frames.py"])
     places = [path.split("/")[1] for path in found]
     assert places == sorted(places, reverse=True)
     assert set(places) == {"unit", "sim"}

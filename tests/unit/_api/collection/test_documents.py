@@ -14,10 +14,10 @@ from bson.raw_bson import RawBSONDocument
 from bson.son import SON
 
 from motorlite._api.collection.documents import take_documents
-from motorlite._operations.writes.bulk_batch import InsertBatch
-from motorlite._operations.writes.bulk_runs import Run, insert_run
-from motorlite._operations.writes.slices import MAX_SIZE, all_at_once
-from tests.unit._operations.servers import V7_0
+from motorlite._operations.bulk_batch import InsertBatch
+from motorlite._operations.bulk_runs import Run, insert_run
+from motorlite._operations.slices import MAX_SIZE, all_at_once
+from tests.support.servers import V7_0
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,10 +9,11 @@ import pytest
 import motorlite
 from motorlite import ReadConcern, ReadPreference
 from motorlite._base.deadline import NO_DEADLINE
-from motorlite._execution.operation import Kind, WritesByPreference
+from motorlite._operations.contract import Kind
+from motorlite._topology.selection import WritesByPreference
 from motorlite.errors import ConfigurationError, OperationFailure
 from tests.support.fake_core import FakeCore, batch, fake_client, next_batch
-from tests.unit._operations.servers import V7_0
+from tests.support.servers import V7_0
 
 if TYPE_CHECKING:
     from motorlite import AsyncCollection

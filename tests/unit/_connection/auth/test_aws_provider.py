@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from motorlite._connection.auth.aws import AwsCredentials
-from motorlite._connection.auth.aws_provider import AwsProvider
+from motorlite._connection.auth.aws import AwsCredentials, AwsProvider
 from motorlite.errors import ConfigurationError, OperationFailure
 
 ENVIRONMENT = {"AWS_ACCESS_KEY_ID": "env id", "AWS_SECRET_ACCESS_KEY": "env secret"}

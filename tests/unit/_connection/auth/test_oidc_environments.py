@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
-from motorlite._connection.auth import oidc_environments
-from motorlite._connection.auth.oidc_environments import AZURE, GCP, environment_callback
+from motorlite._connection.auth import oidc_callbacks
+from motorlite._connection.auth.oidc_callbacks import AZURE, GCP, environment_callback
 from motorlite._net.current import current_runtime
 from motorlite._net.memory import MemoryStream
 from motorlite.auth_oidc import OIDCCallbackContext, OIDCCallbackResult
@@ -101,8 +101,8 @@ async def test_kubernetes(variables: list[str], expected: str, tmp_path: Path, m
         monkeypatch.delenv(name, raising=False)
         if name in variables:
             monkeypatch.setenv(name, str(tmp_path / name))
-    assert oidc_environments.KUBERNETES_FILE == "/var/run/secrets/kubernetes.io/serviceaccount/token"
-    monkeypatch.setattr(oidc_environments, "KUBERNETES_FILE", str(tmp_path / "default"))
+    assert oidc_callbacks.KUBERNETES_FILE == "/var/run/secrets/kubernetes.io/serviceaccount/token"
+    monkeypatch.setattr(oidc_callbacks, "KUBERNETES_FILE", str(tmp_path / "default"))
     assert await fetch(ENVIRONMENT="k8s") == OIDCCallbackResult(expected)
 
 

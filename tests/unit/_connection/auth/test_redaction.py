@@ -15,8 +15,7 @@ from bson.regex import Regex
 from bson.timestamp import Timestamp
 
 from motorlite._connection.auth import aws, oidc, plain
-from motorlite._connection.auth.conversation import SaslReply
-from motorlite._connection.auth.redaction import NOT_SHOWN, redacted
+from motorlite._connection.auth.conversation import NOT_SHOWN, SaslReply, redacted
 from motorlite.errors import OperationFailure, ProtocolError
 from tests.support.auth_servers import play
 

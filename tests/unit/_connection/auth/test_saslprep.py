@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from motorlite._connection.auth.saslprep import saslprep
+from motorlite._connection.auth.scram import saslprep
 from motorlite.errors import ConfigurationError
 
 

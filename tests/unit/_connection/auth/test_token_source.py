@@ -12,7 +12,7 @@ import pytest
 
 from motorlite._connection.auth.conversation import NeedToken
 from motorlite._connection.auth.oidc import TokenCache
-from motorlite._connection.auth.token_source import Limits, TokenSource
+from motorlite._connection.auth.oidc_callbacks import Limits, TokenSource
 from motorlite.auth_oidc import OIDCCallback, OIDCCallbackContext, OIDCCallbackResult, OIDCIdPInfo
 from motorlite.errors import ConfigurationError, ExecutionTimeout, InvalidOperation, OperationFailure
 from tests.support.auth_servers import BlockingCallback, Callback, threadless

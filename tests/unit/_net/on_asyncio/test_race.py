@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from motorlite._net.on_asyncio.race import first_of
+from motorlite._net.on_asyncio.runtime import first_of
 from tests.support.virtual_time import VirtualTimeLoop
 
 if TYPE_CHECKING:

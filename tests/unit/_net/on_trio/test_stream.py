@@ -12,7 +12,7 @@ import pytest
 import trio
 import trio.testing
 
-from motorlite._base.progress import Progress
+from motorlite._base.values import Progress
 from motorlite._connection.connection import Connection
 from motorlite._connection.decoding import Decoder
 from motorlite._net.on_trio.stream import TrioStream

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from benchmarks.overload.concurrency import AIMD, LIMITS, SERVICE_TIMES, NoLimit, Scenario, measure, table
-from motorlite._overload.concurrency_limit import AdaptiveLimit
+from motorlite._admission.concurrency_limit import AdaptiveLimit
 from motorlite.overload import ConcurrencyLimit
 
 

@@ -1,0 +1,1 @@
+"""Pure: who may send now: wait queues, rate limits, breakers and concurrency limits."""

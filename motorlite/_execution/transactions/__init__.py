@@ -1,3 +1,0 @@
-"""Pure: operations in transactions."""
-
-from __future__ import annotations

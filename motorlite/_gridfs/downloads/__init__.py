@@ -1,3 +1,0 @@
-"""Pure: reading files."""
-
-from __future__ import annotations

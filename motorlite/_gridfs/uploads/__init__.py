@@ -1,3 +1,0 @@
-"""Pure: storing files."""
-
-from __future__ import annotations

@@ -1,0 +1,190 @@
+"""Net: facts about this machine and process, its files, its randomness, and what happens when it forks."""
+
+from __future__ import annotations
+
+import os
+import platform
+import random
+import sys
+import time
+import uuid
+from itertools import chain, repeat
+from threading import Lock
+from typing import TYPE_CHECKING, Final, Protocol
+from weakref import WeakSet
+
+from bson.binary import Binary
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+
+# Facts about the machine and the interpreter, for the client metadata of the handshake.
+
+
+class PlatformFacts:
+    """Facts about the machine for the handshake's client metadata; None means unknown."""
+
+    __slots__ = ("architecture", "backend", "is_docker", "os_name", "os_type", "os_version", "runtime")
+
+    def __init__(
+        self,
+        *,
+        os_type: str,
+        os_name: str | None,
+        os_version: str | None,
+        architecture: str | None,
+        runtime: str,
+        backend: str,
+        is_docker: bool,
+    ) -> None:
+        self.os_type = os_type
+        self.os_name = os_name
+        self.os_version = os_version
+        self.architecture = architecture
+        # Interpreter and version, for example "CPython 3.11.9".
+        self.runtime = runtime
+        # "asyncio", "uvloop" or "trio".
+        self.backend = backend
+        # Whether the file /.dockerenv exists.
+        self.is_docker = is_docker
+
+
+def read_platform_facts(backend: str) -> PlatformFacts:
+    """Collect the facts; `backend` is the runtime's name. Reads one or two small files."""
+    name, version = _os_name_and_version()
+    return PlatformFacts(
+        os_type=platform.system() or "unknown",
+        os_name=name or None,
+        os_version=version or None,
+        architecture=platform.machine() or None,
+        runtime=f"{platform.python_implementation()} {platform.python_version()}",
+        backend=backend,
+        is_docker=os.path.exists("/.dockerenv"),
+    )
+
+
+def read_environment(names: Iterable[str]) -> dict[str, str]:
+    """The environment variables in `names` that are set. Reads no others: environments hold secrets."""
+    return {name: os.environ[name] for name in names if name in os.environ}
+
+
+def _os_name_and_version() -> tuple[str, str]:
+    system = platform.system()
+    if system == "Linux":
+        try:
+            release = platform.freedesktop_os_release()
+        except OSError:
+            return "", platform.release()
+        return release.get("PRETTY_NAME", ""), release.get("VERSION_ID") or platform.release()
+    if system == "Darwin":
+        return "macOS", platform.mac_ver()[0]
+    return system, platform.release()
+
+
+# Small files and the wall clock, for authentication.
+
+
+def read_text(path: str) -> str:
+    """Return the content of a small file. Blocks.
+
+    Raises:
+        OSError, UnicodeError: the file cannot be read.
+    """
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def utc_date() -> str:
+    """The current UTC time as ``YYYYMMDDTHHMMSSZ``."""
+    return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+
+
+# Detaches this process's sockets in the children that it forks.
+#
+# A child that unwinds (`sys.exit` below `asyncio.run`) runs its copy of the event loop. It would read replies meant
+# for the parent, send TLS alerts on the parent's connections, and remove sockets from the selector that both
+# processes share.
+
+
+class _Socket(Protocol):
+    def fileno(self) -> int: ...
+
+
+_sockets: Final[WeakSet[_Socket]] = WeakSet()
+# Objects of the parent that this process must not free.
+_of_parent: Final[list[object]] = []
+
+
+def leave_to_parent(work: object) -> None:
+    """Keep `work` until this process ends: finalizers would act on what belongs to the parent."""
+    _of_parent.append(work)
+
+
+def keep_from_children(sock: _Socket) -> None:
+    """Detach `sock` in every child forked from now on."""
+    _sockets.add(sock)
+
+
+def _after_fork() -> None:
+    """In the child, replace the parent's sockets with a peerless file that no selector accepts.
+
+    Closing them is not enough: their owners would later close unrelated files that reuse the same numbers.
+    """
+    numbers = [number for sock in list(_sockets) if (number := sock.fileno()) >= 0]
+    _sockets.clear()
+    if numbers:
+        nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+        for number in numbers:
+            os.dup2(nothing, number, inheritable=False)
+        os.close(nothing)
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+# The only source of randomness: jitter, choices, nonces and session ids.
+
+jitter: Callable[[], float] = random.random
+"""A factor in [0, 1) for backoff."""
+
+
+def below(limit: int) -> int:
+    """A random integer in [0, limit), for choosing among servers."""
+    return int(random.random() * limit)
+
+
+def nonce() -> bytes:
+    """Fresh random bytes for one authentication."""
+    return os.urandom(32)
+
+
+def session_id() -> Binary:
+    """A server session id: a version 4 UUID."""
+    return Binary(uuid.uuid4().bytes, 4)
+
+
+# Request ids, which are unique across the threads of the process.
+
+
+def _has_gil() -> bool:
+    is_enabled: Callable[[], bool] | None = getattr(sys, "_is_gil_enabled", None)  # from Python 3.13 on
+    return is_enabled is None or is_enabled()
+
+
+def make_request_ids(*, has_gil: bool) -> Callable[[], int]:
+    """Return a function for `next_request_id`. Where the GIL makes that safe, it runs no Python code."""
+    next_id = chain.from_iterable(repeat(range(1, 2**31))).__next__
+    if has_gil:
+        return next_id
+    lock = Lock()
+
+    def next_id_locked() -> int:
+        with lock:
+            return next_id()
+
+    return next_id_locked
+
+
+next_request_id: Final = make_request_ids(has_gil=_has_gil())
+"""Returns a request id that no message in flight uses (31 bits, shared by all clients and threads)."""

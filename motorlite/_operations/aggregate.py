@@ -1,0 +1,203 @@
+"""Pure: the aggregate command, also for countDocuments (CRUD specification)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from bson.codec_options import DEFAULT_CODEC_OPTIONS
+
+from motorlite._base.wire_versions import V5_0
+from motorlite._operations.common import FIRST_BATCH, add_usual_read_concern, add_write_concern
+from motorlite._operations.contract import Command, CursorReply, Kind, Operation, R_co, TimeLimit, named_collection
+from motorlite._topology.selection import WRITABLE, WritesByPreference
+from motorlite._wire.replies import check_write_concern, document, documents, number
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bson.codec_options import CodecOptions
+
+    from motorlite._base.values import Document, ServerFacts
+    from motorlite._topology.selection import Selector
+    from motorlite.read_concern import ReadConcern
+    from motorlite.read_preferences import ServerMode
+    from motorlite.write_concern import WriteConcern
+
+
+class AggregateCommand(Operation[R_co]):
+    """A read pipeline.
+
+    `collection` is None for a pipeline on the database. `options` are additional fields of the command, under
+    their server names.
+
+    Retry: retryable read.
+    """
+
+    __slots__ = ("_document", "_is_explain", "_read_concern", "time_limit")
+
+    name = "aggregate"
+    kind = Kind.READ
+    is_retryable = True
+    is_idempotent = True
+    is_degradable = True
+    supports_after_cluster_time = True
+    document_fields: ClassVar[Mapping[str, Any] | None] = FIRST_BATCH
+
+    def __init__(
+        self,
+        database: str,
+        collection: str | None,
+        pipeline: Sequence[Mapping[str, Any]],
+        *,
+        selector: Selector = WRITABLE,
+        read_preference: ServerMode | None = None,
+        codec_options: CodecOptions[Any] = DEFAULT_CODEC_OPTIONS,
+        read_concern: ReadConcern | None = None,
+        time_limit: TimeLimit = TimeLimit.SEND,
+        batch_size: int | None = None,
+        allow_disk_use: bool | None = None,
+        bypass_document_validation: bool | None = None,
+        collation: Mapping[str, Any] | None = None,
+        hint: str | Mapping[str, Any] | None = None,
+        let: Mapping[str, Any] | None = None,
+        comment: Any = None,
+        max_time_ms: int | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(database, selector=selector, read_preference=read_preference, codec_options=codec_options)
+        self.time_limit = time_limit
+        self._read_concern = read_concern
+        document: Document = {"aggregate": 1 if collection is None else collection, "pipeline": pipeline}
+        optional = (
+            ("allowDiskUse", allow_disk_use),
+            ("bypassDocumentValidation", bypass_document_validation),
+            ("collation", collation),
+            ("hint", hint),
+            ("let", let),
+            ("comment", comment),
+            ("maxTimeMS", max_time_ms),
+        )
+        document.update({name: value for name, value in optional if value is not None})
+        document.update(options or {})
+        self._is_explain = bool(document.get("explain"))
+        if not self._is_explain:
+            given = document.setdefault("cursor", {})
+            if isinstance(given, Mapping):
+                document["cursor"] = {**given, **self._cursor_options(batch_size)}
+        self._document = document
+
+    def _cursor_options(self, batch_size: int | None) -> Document:
+        return {} if batch_size is None else {"batchSize": batch_size}
+
+    @property
+    def collection_name(self) -> str | None:
+        return named_collection(self._document)
+
+    def command(self, facts: ServerFacts) -> Command:
+        document = self._document.copy()
+        add_usual_read_concern(document, self._read_concern)
+        return Command(self.name, document)
+
+
+class Aggregate(AggregateCommand[CursorReply]):
+    """A read pipeline; `parse` returns a CursorReply.
+
+    Retry: retryable read.
+    """
+
+    __slots__ = ()
+
+    creates_cursor = True
+
+    def parse(self, reply: Document) -> CursorReply:
+        if self._is_explain and "cursor" not in reply:
+            return CursorReply({"cursor": {"id": 0, "firstBatch": [reply]}}, "firstBatch")
+        return CursorReply(reply, "firstBatch")
+
+
+class AggregateWrite(Aggregate):
+    """A pipeline that ends with $out or $merge; `parse` returns a CursorReply without documents.
+
+    Its read preference only applies if all servers are 5.0 or newer (CRUD specification, "Aggregation Pipelines
+    with Write Stages"). Otherwise the primary executes it.
+
+    Retry: never by the retryable writes specification; overload errors by the overload policy, as a write.
+    """
+
+    __slots__ = ("_preference", "_write_concern")
+
+    kind = Kind.WRITE
+    is_retryable = False
+    is_idempotent = False
+    is_degradable = False
+    writes_until_error = True
+    prefers_concern_error = True
+
+    def __init__(
+        self,
+        database: str,
+        collection: str | None,
+        pipeline: Sequence[Mapping[str, Any]],
+        *,
+        write_concern: WriteConcern | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(database, collection, pipeline, **options)
+        self._write_concern = write_concern
+        self._preference = self.read_preference
+        if self._preference is not None:
+            self.selector = WritesByPreference(self._preference)
+
+    def _cursor_options(self, batch_size: int | None) -> Document:
+        return {}  # with a batch size of 0, the server would not execute the pipeline
+
+    def command(self, facts: ServerFacts) -> Command:
+        command = super().command(facts)
+        add_write_concern(command.document, self._write_concern)
+        self.read_preference = self._preference if facts.max_wire_version >= V5_0 else None
+        return command
+
+    def parse(self, reply: Document) -> CursorReply:
+        check_write_concern(reply)
+        return super().parse(reply)
+
+
+class CountDocuments(AggregateCommand[int]):
+    """The number of matching documents, returned by `parse`. No cursor stays open.
+
+    Retry: retryable read.
+    """
+
+    __slots__ = ()
+
+    document_fields = None
+
+    def parse(self, reply: Document) -> int:
+        batch = documents(document(reply, "cursor"), "firstBatch")
+        return number(batch[0], "n") if batch else 0
+
+
+def has_write_stage(pipeline: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a pipeline writes. $out and $merge can only be its last stage."""
+    if not pipeline:
+        return False
+    last = pipeline[-1]
+    return "$out" in last or "$merge" in last
+
+
+def waits_for_data(pipeline: Any) -> bool:
+    """Whether getMore waits for new data. A change stream can only be the first stage."""
+    first = pipeline[0] if isinstance(pipeline, list) and pipeline else None
+    return isinstance(first, Mapping) and "$changeStream" in first
+
+
+def count_pipeline(filter: Mapping[str, Any], skip: int = 0, limit: int = 0) -> list[Mapping[str, Any]]:
+    """Return the pipeline of countDocuments (CRUD specification, "countDocuments")."""
+    pipeline: list[Mapping[str, Any]] = [{"$match": filter}]
+    if skip:
+        pipeline.append({"$skip": skip})
+    if limit:
+        pipeline.append({"$limit": limit})
+    pipeline.append({"$group": {"_id": 1, "n": {"$sum": 1}}})
+    return pipeline

@@ -1,3 +1,0 @@
-"""Pure: the commands of open cursors."""
-
-from __future__ import annotations

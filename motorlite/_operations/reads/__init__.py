@@ -1,3 +1,0 @@
-"""Pure: the commands that read documents."""
-
-from __future__ import annotations

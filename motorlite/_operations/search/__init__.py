@@ -1,3 +1,0 @@
-"""Pure: the commands for search indexes."""
-
-from __future__ import annotations

@@ -1,3 +1,0 @@
-"""Pure: the session commands."""
-
-from __future__ import annotations

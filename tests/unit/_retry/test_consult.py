@@ -1,0 +1,201 @@
+"""A strategy is asked: whatever it does, the answer is an action or a sentence about what is wrong."""
+
+from __future__ import annotations
+
+import gc
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+from weakref import ref
+
+import anyio
+import pytest
+
+from motorlite._retry.consultation import consult
+from motorlite._retry.decision import Ask, StrategyFault
+from motorlite.retry import RetryAction, RetryReason, RetryRequest, RetryStrategy
+
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
+
+REQUEST = RetryRequest(
+    command_name="find",
+    namespace="db.coll",
+    idempotent=True,
+    retry_attempts=0,
+    retry_reasons=frozenset(),
+    elapsed=0.0,
+    remaining=None,
+    address=None,
+    server_hint=None,
+    error_labels=frozenset(),
+    jitter=0.5,
+    context={},
+)
+ACTION = RetryAction.with_duration(0.25)
+
+
+class Answers(RetryStrategy):
+    """Calls a function for its answer."""
+
+    def __init__(self, function: Any) -> None:
+        self.function = function
+
+    def retry_after(self, request: RetryRequest, reason: RetryReason) -> Any:
+        assert (request, reason) == (REQUEST, RetryReason.OVERLOAD)
+        return self.function()
+
+
+async def asked(function: Any, limit: float = 10.0) -> RetryAction | StrategyFault:
+    ask = Ask(Answers(function), REQUEST, RetryReason.OVERLOAD)
+    return await consult(ask, anyio.current_time() + limit)
+
+
+@dataclass(frozen=True, slots=True)
+class Explained(RetryAction):
+    """An application's own action."""
+
+    why: str = ""
+
+
+async def test_an_action_can_be_extended() -> None:
+    action = replace(Explained.with_duration(0.25), why="the index is being built")
+    assert await asked(lambda: action) == RetryAction(0.25)
+    assert (type(action), action.duration, Explained.no_retry().duration) == (Explained, 0.25, None)
+
+
+async def test_a_direct_answer() -> None:
+    assert await asked(lambda: ACTION) == ACTION
+    assert await asked(lambda: ACTION, limit=0) == ACTION, "it takes no time"
+
+
+async def test_an_answer_that_is_awaited() -> None:
+    async def answer() -> RetryAction:
+        await anyio.sleep(3)
+        return ACTION
+
+    begin = anyio.current_time()
+    assert await asked(answer) == ACTION
+    assert anyio.current_time() == begin + 3
+
+
+async def test_any_awaitable() -> None:
+    class Later:
+        def __await__(self) -> Any:
+            yield from anyio.sleep(1).__await__()
+            return ACTION
+
+    assert await asked(Later) == ACTION
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        (None, "returned None instead of a RetryAction"),
+        (0.5, "returned 0.5 instead of a RetryAction"),
+        (True, "returned True instead of a RetryAction"),
+        (RetryAction, "returned <class 'motorlite.retry.strategy.RetryAction'> instead of a RetryAction"),
+        ("x" * 1000, f"returned '{'x' * 199}... instead of a RetryAction"),
+    ],
+)
+async def test_nonsense(answer: object, text: str) -> None:
+    async def later() -> object:
+        return answer
+
+    assert await asked(lambda: answer) == StrategyFault(text)
+    assert await asked(later) == StrategyFault(text)
+
+
+@pytest.mark.parametrize("duration", [math.nan, math.inf, -1.0, "1", True])
+async def test_an_action_of_ones_own_with_nonsense(duration: Any) -> None:
+    class Mine(RetryAction):
+        def __post_init__(self) -> None:
+            """Check nothing."""
+
+    fault = await asked(lambda: Mine(duration))
+    assert isinstance(fault, StrategyFault)
+    assert "duration must be a non-negative number of seconds" in fault.text
+
+
+async def test_an_answer_that_cannot_be_shown() -> None:
+    class Broken:
+        def __repr__(self) -> str:
+            raise ValueError("cannot be shown")
+
+    fault = await asked(Broken)
+    assert isinstance(fault, StrategyFault)
+    assert fault.text == "raised ValueError: cannot be shown"
+
+
+async def test_an_exception() -> None:
+    def boom() -> RetryAction:
+        raise LookupError("no such tenant")
+
+    async def later() -> RetryAction:
+        await anyio.sleep(1)
+        return boom()
+
+    for function in (boom, later):
+        fault = await asked(function)
+        assert isinstance(fault, StrategyFault)
+        assert fault.text == "raised LookupError: no such tenant"
+        assert "in boom" in fault.trace
+
+
+async def test_the_exception_is_not_kept() -> None:
+    class Mine(Exception):
+        pass
+
+    kept: list[ref[Mine]] = []
+
+    def boom() -> RetryAction:
+        error = Mine()
+        kept.append(ref(error))
+        try:
+            raise error
+        finally:
+            del error
+
+    gc.disable()
+    try:
+        fault = await asked(boom)
+        assert isinstance(fault, StrategyFault)
+        assert kept[0]() is None
+    finally:
+        gc.enable()
+
+
+async def test_too_late() -> None:
+    begin = anyio.current_time()
+    assert await asked(anyio.sleep_forever, limit=2) == StrategyFault("did not answer in time")
+    assert anyio.current_time() == begin + 2
+
+
+async def test_an_exception_because_of_the_limit() -> None:
+    async def stubborn() -> RetryAction:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            raise ValueError("instead of the cancellation")
+
+    fault = await asked(stubborn, limit=2)
+    assert isinstance(fault, StrategyFault)
+    assert "ValueError" in fault.text
+
+
+async def test_cancellation_passes_through() -> None:
+    async def forever() -> RetryAction:
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    with anyio.move_on_after(1) as scope:
+        await asked(forever)
+    assert scope.cancelled_caught
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, GeneratorExit])
+async def test_what_is_no_exception_passes_through(kind: type[BaseException]) -> None:
+    def leave() -> RetryAction:
+        raise kind
+
+    with pytest.raises(kind):
+        await asked(leave)
