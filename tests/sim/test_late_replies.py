@@ -269,8 +269,8 @@ async def test_values_that_python_cannot_have_do_no_harm() -> None:
 async def test_closing_the_client_ends_the_waiting() -> None:
     deployment = replica_set()
     async with driver(deployment) as client:
-        deployment["a:1"].on("find", Hang())
-        await fails(client, find(), timeout=0.5)
+        deployment["a:1"].on("insert", Hang())
+        await fails(client, insert(), timeout=0.5)
         await client.core.close()
         assert client.pool_log.words("given up|closed") == ["reply given up 1", "closed 1 poolClosed", "pool closed"]
         assert not deployment["a:1"].open_connections

@@ -326,4 +326,6 @@ def test_it_is_a_module(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text(BEFORE + f"x = {' + '.join('y' * 900)}\n")
     command = [sys.executable, "-m", "motorlite.port", "--quiet", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-    assert (done.returncode, done.stdout, done.stderr) == (1, "1 file: 1 difference, --write changes 1\n", "")
+    assert (done.returncode, done.stdout) == (1, "1 file: 1 difference, --write changes 1\n")
+    # A slow machine shows the progress.
+    assert not [line for line in done.stderr.splitlines() if " compared " not in line]
