@@ -1,4 +1,4 @@
-"""Pure: builds the command of each attempt: its own fields, and session, transaction number, limits."""
+"""Pure: builds the command of each attempt: its own fields, and session, transaction number, maxTimeMS."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pure: the pool of the connection monitoring and pooling specification, as one synchronous object.
+"""Pure: a pool as one synchronous object: who gets a connection, who waits, who is refused (pooling specification).
 
 Theory of operation. Every change of state happens in one of the methods below, between two awaits of the shell, so no
 lock is needed. Work outside of this object (establish, close or interrupt a connection) is appended to `effects`, which
