@@ -1,4 +1,4 @@
-"""Pure: how long a reply is worth waiting for after its caller has left, and which cursor it opened.
+"""Pure: how long a late reply, whose caller has left, is worth waiting for, and which cursor it opened.
 
 `_pool.late_replies` waits for it.
 """
