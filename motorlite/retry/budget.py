@@ -1,4 +1,4 @@
-"""Pure: the budget of retries: a bucket of tokens that retries cost (client backpressure specification, "Token Bucket").
+"""Pure: the budget of retries: tokens, which retries cost (client backpressure specification, "Token Bucket").
 
 `_retry.decision` says which retry takes a token.
 """
