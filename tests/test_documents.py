@@ -260,7 +260,7 @@ def test_the_guide_has_every_room() -> None:
         if line.startswith("|")
         for name in re.findall(r"`(_\w+)`", line.split("|")[1])
     }
-    rooms = {path.name for path in (REPOSITORY / "motorlite").glob("_*/") if path.name != "__pycache__"}
+    rooms = {path.parent.name for path in (REPOSITORY / "motorlite").glob("_*/__init__.py")}
     assert listed == rooms
 
 
