@@ -1,6 +1,6 @@
 """Shell: what happens to late replies: the pool waits for them, so that their connections can be used again.
 
-`_execution.late_replies` says how long a late reply is worth waiting for.
+The executor says how long each is worth waiting for.
 """
 
 from __future__ import annotations
