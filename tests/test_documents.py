@@ -228,3 +228,52 @@ def test_every_page_is_in_the_navigation_once() -> None:
     walk(yaml.safe_load((REPOSITORY / "mkdocs.yml").read_text(encoding="utf-8"))["nav"])
     pages = [path.relative_to(REPOSITORY / "docs").as_posix() for path in (REPOSITORY / "docs").rglob("*.md")]
     assert sorted(listed) == sorted([*pages, *OUTSIDE.values(), "reference/"])
+
+
+# --- the guide to the code, and the records of decisions ---
+
+DECISIONS: Final = [page for page in documents() if page.startswith("docs/decisions/")]
+FILE_NAMED: Final = re.compile(r"`((?:\w+/)*\w+\.(?:py|toml|md))`")
+
+
+def unknown_files(text: str) -> list[str]:
+    """Files that a page names, from the root or from the package, and that do not exist."""
+    roots = (REPOSITORY, REPOSITORY / "motorlite")
+    return [name for name in FILE_NAMED.findall(text) if not any((root / name).exists() for root in roots)]
+
+
+@pytest.mark.parametrize("page", ["docs/architecture.md", *DECISIONS])
+def test_pages_for_contributors_name_files_that_exist(page: str) -> None:
+    assert unknown_files((REPOSITORY / page).read_text(encoding="utf-8")) == []
+
+
+def test_files_that_do_not_exist_are_noticed() -> None:
+    text = "`tests/test_documents.py`, `_base/values.py`, `values.py`, `_base/lost.py`, `_base`"
+    assert unknown_files(text) == ["values.py", "_base/lost.py"]
+
+
+def test_the_guide_has_every_room() -> None:
+    table = section((REPOSITORY / "docs" / "architecture.md").read_text(encoding="utf-8"), "Rooms")
+    listed = {
+        name
+        for line in table.splitlines()
+        if line.startswith("|")
+        for name in re.findall(r"`(_\w+)`", line.split("|")[1])
+    }
+    rooms = {path.parent.name for path in (REPOSITORY / "motorlite").glob("_*/__init__.py")}
+    assert listed == rooms
+
+
+def test_the_guide_lists_every_record() -> None:
+    guide = (REPOSITORY / "docs" / "architecture.md").read_text(encoding="utf-8")
+    listed = [f"docs/{target}" for target in targets(guide.partition("## Decisions")[2])]
+    assert listed == DECISIONS
+
+
+@pytest.mark.parametrize("page", DECISIONS)
+def test_a_record_says_why_and_when(page: str) -> None:
+    text = (REPOSITORY / page).read_text(encoding="utf-8")
+    number = Path(page).name[:4]
+    assert re.match(rf"# {number} .+\n\nDate: \d{{4}}-\d\d-\d\d", text)
+    headings = [line for line in text.splitlines() if line.startswith("## ")]
+    assert (headings[0], headings[-1]) == ("## Context", "## Consequences")

@@ -1,4 +1,4 @@
-"""Pure: the wait queue of a pool.
+"""Pure: the usual wait queue of a full pool: first in, first out, but who has too little time left steps aside.
 
 First in, first out (pooling specification), with one exception, for a queue that does not become empty while callers
 give up. A request with less time left than operations with such a limit take on this server would only waste the

@@ -1,4 +1,4 @@
-"""Pure: which operations may wait for a connection or a token, and what a configured wait queue counts.
+"""Pure: who may wait for a connection of a full pool, or for a token, and who is refused in a configured wait queue.
 
 A connection is a permit, whether it is open yet or not. An operation that finds a permit free, not counting those that
 earlier operations are about to get, only waits for its connection to be opened and is never refused. All others queue,

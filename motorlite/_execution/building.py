@@ -1,4 +1,4 @@
-"""Pure: builds the command of each attempt: its own fields, and session, transaction number, limits."""
+"""Pure: builds the command of each attempt: session, transaction number and maxTimeMS are added to its own fields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Pure: a reply whose caller stopped waiting: how long to wait for it, and which cursor it opened."""
+"""Pure: how long a late reply, whose caller has left, is worth waiting for, and which cursor it opened.
+
+`_pool.late_replies` waits for it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pure: what a client adds to user commands so that the server stops working on them: a default limit, a comment."""
+"""Pure: a client's default maxTimeMS, and the comment by which abandoned operations are found; `building` adds both."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pure: change streams: their commands, their position in the stream of changes, and which errors they survive.
+"""Pure: change streams: their commands, where they resume, and after which errors.
 
 Change streams specification, "Resumable Error", "Resume Process" and "Updating the Cached Resume Token".
 """

@@ -1,4 +1,4 @@
-"""Pure: one row per client option (URI options specification and motorlite's own).
+"""Pure: one row per client option, also for a new one (URI options specification and motorlite's own).
 
 Connection strings, keyword arguments, `ClientOptions`, layers that need a default, and docs/options.md read the rows.
 """

@@ -1,4 +1,7 @@
-"""Shell: waits for the replies whose callers have stopped waiting, so that their connections can be used again."""
+"""Shell: what happens to late replies: the pool waits for them, so that their connections can be used again.
+
+The executor says how long each is worth waiting for.
+"""
 
 from __future__ import annotations
 

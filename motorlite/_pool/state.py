@@ -1,8 +1,9 @@
-"""Pure: the pool of the connection monitoring and pooling specification, as one synchronous object.
+"""Pure: a pool as one synchronous object: which caller gets a connection, and which waits because it is full.
 
-Theory of operation. Every change of state happens in one of the methods below, between two awaits of the shell, so no
-lock is needed. Work outside of this object (establish, close or interrupt a connection) is appended to `effects`, which
-the shell performs afterwards. What there is to change is in `contents`.
+Theory of operation (connection monitoring and pooling specification). Every change of state happens in one of the
+methods below, between two awaits of the shell, so no lock is needed. Work outside of this object (establish, close or
+interrupt a connection) is appended to `effects`, which the shell performs afterwards. What there is to change is in
+`contents`.
 
 Connections are established in the background, on behalf of the oldest request that has none in progress. The request
 gets the first connection that becomes free, regardless of its source. A request that gives up does not waste the

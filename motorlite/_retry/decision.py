@@ -1,4 +1,4 @@
-"""Pure: the decision after a failed attempt: retry, ask the application's strategy, or raise which error.
+"""Pure: the decision after a failed attempt: retry, and for a token or not; ask the strategy; or raise which error.
 
 Theory of operation. Each operation has one `Retry`, created at its first error. An operation that succeeds at once
 creates none. Every rule about retries is an input to `after`: reasons that are always retried, the labels of client

@@ -1,4 +1,7 @@
-"""Pure: the budget of retries (client backpressure specification, "Token Bucket")."""
+"""Pure: the budget of retries: tokens, which retries cost (client backpressure specification, "Token Bucket").
+
+`_retry.decision` says which retry takes a token.
+"""
 
 from __future__ import annotations
 

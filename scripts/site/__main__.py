@@ -31,7 +31,7 @@ def build(folder: Path) -> int:
         print(error, file=sys.stderr)
         return 1
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--config-file", str(configuration)]
-    # The notice is about the generator, not about the pages (docs/architecture.md says more).
+    # The notice is about the generator, not about the pages (CONTRIBUTING.md says more).
     environment = os.environ | {"NO_MKDOCS_2_WARNING": "1", "PYTHONPATH": str(REPOSITORY)}
     # Not quiet: then warnings are not counted, and strict is not strict.
     done = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False)

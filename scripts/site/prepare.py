@@ -24,7 +24,12 @@ REFERENCE: Final = "reference"
 # Where mkdocs.yml wants the pages of the API reference.
 PLACE: Final = "reference/"
 # Pages on the site for those who change the driver: in a section of their own, and not found by the search.
-INTERNAL: Final = ("architecture.md", "contributing.md", "seeds.md")
+INTERNAL: Final = (
+    "architecture.md",
+    "contributing.md",
+    "seeds.md",
+    *(f"decisions/{page.name}" for page in (REPOSITORY / "docs/decisions").glob("*.md")),
+)
 _HIDDEN: Final = "---\nsearch:\n  exclude: true\n---\n\n"
 # The reference repeats the words of the guide in hundreds of entries.
 _BEHIND: Final = "---\nsearch:\n  boost: 0.5\n---\n\n"

@@ -1,4 +1,4 @@
-"""Shell: change streams (change streams specification)."""
+"""Shell: change streams, and how they resume (change streams specification)."""
 
 from __future__ import annotations
 
