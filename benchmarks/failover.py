@@ -19,7 +19,7 @@ from math import inf
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.report import align
+from benchmarks.figures import align
 from motorlite.errors import PyMongoError
 from motorlite.testing import LocalServer
 from motorlite.testing.server.local_commands import Access, run_command

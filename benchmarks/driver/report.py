@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.driver.scores import BASELINE, PERCENTILES, composites, percentile, scores, verdict
 from benchmarks.driver.tasks import COMPOSITES, TASKS
-from benchmarks.report import align, markdown
+from benchmarks.figures import align, markdown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

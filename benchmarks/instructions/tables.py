@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from statistics import mean, stdev
 from typing import TYPE_CHECKING
 
+from benchmarks.figures import align
 from benchmarks.instructions.parts import ORDER, without_marks
-from benchmarks.report import align
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -8,7 +8,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.report import align
+from benchmarks.figures import align
 from motorlite.testing import LocalServer, failpoints
 
 if TYPE_CHECKING:

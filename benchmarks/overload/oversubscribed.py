@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
+from benchmarks.figures import align
 from benchmarks.overload.abandoned import connections_created
-from benchmarks.report import align
 from motorlite.testing import LocalServer, failpoints
 
 if TYPE_CHECKING:

@@ -6,8 +6,7 @@ import importlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.figures import percentile
-from benchmarks.report import align
+from benchmarks.figures import align, percentile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,7 +14,7 @@ from itertools import count
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
-from benchmarks.report import align
+from benchmarks.figures import align
 from motorlite._client.settings import pool_options
 from motorlite._connection.purpose import Purpose
 from motorlite._options.options import client_options

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
-from benchmarks.report import align
+from benchmarks.figures import align
 from benchmarks.workers import ROOT
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.arms import ARMS, arm_uri
-from benchmarks.report import align
+from benchmarks.figures import align
 from benchmarks.speed.rounds import Run, documents, server
 from benchmarks.speed.targets import FLOOR
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from benchmarks.arms import ARMS, arm_uri
 from benchmarks.documents import DATABASE, document
-from benchmarks.report import align
+from benchmarks.figures import align
 from benchmarks.speed.child import ChildFailedError, ask
 from benchmarks.speed.rounds import missing, say, server
 from benchmarks.speed.targets import SUBJECT

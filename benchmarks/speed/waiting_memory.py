@@ -16,8 +16,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from benchmarks.arms import ARMS, POOL_SIZE
+from benchmarks.figures import align
 from benchmarks.instructions.counting import peer
-from benchmarks.report import align
 from benchmarks.speed.child import ChildFailedError, ask
 from benchmarks.speed.rounds import missing, say
 from benchmarks.speed.targets import SUBJECT

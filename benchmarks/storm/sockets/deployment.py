@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from benchmarks.documents import COLLECTION, DATABASE, document
-from benchmarks.storm.sockets.load import DOCUMENTS
+from benchmarks.storm.drivers import DOCUMENTS
 from benchmarks.storm.sockets.processes import Ingress
 from motorlite._base.values import format_address
 from motorlite.errors import PyMongoError
@@ -99,9 +99,3 @@ class Deployment:
         """End all processes."""
         self.ingress.close()
         self._server.stop()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_exc: object) -> None:
-        self.close()

@@ -8,19 +8,22 @@ import pickle
 import subprocess
 import sys
 import threading
-from pathlib import Path
+from dataclasses import dataclass
 from queue import Empty, Queue
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
+from benchmarks.processes import ROOT, end
 from motorlite.testing.server.mongod_processes import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from benchmarks.storm.arms import Arm
+    from benchmarks.storm.load import Record
+    from benchmarks.storm.scenario import Scenario
     from motorlite._base.values import Address
 
-ROOT: Final = Path(__file__).resolve().parents[3]
 ANSWER_SECONDS: Final = 60.0
 
 
@@ -30,6 +33,26 @@ class ProcessFailedError(Exception):
 
 class ClientsFailedError(ProcessFailedError):
     """The same of a process with clients: the driver is missing, hangs, or raised an error outside of a request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A run to do."""
+
+    scenario: Scenario
+    arm: Arm
+    seed: int
+    uri: str
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What became of it."""
+
+    record: Record
+    cpu_seconds: float
+    versions: dict[str, str]
+    surprises: dict[str, int]
 
 
 class _Child:
@@ -77,16 +100,7 @@ class _Child:
 
     def close(self) -> None:
         """End the process and wait for it; a second call does nothing."""
-        with contextlib.suppress(BrokenPipeError):  # it has already ended
-            self._input.close()
-        try:
-            self._process.wait(timeout=5)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._thread.join()
-        assert self._process.stdout is not None
-        self._process.stdout.close()
+        end(self._process, self._thread)
 
 
 class Ingress(_Child):
@@ -146,7 +160,7 @@ class Clients(_Child):
     error = ClientsFailedError
 
     def __init__(self, arm: str) -> None:
-        super().__init__(f"the process of {arm}", ["benchmarks.storm.sockets"])
+        super().__init__(f"the process of {arm}", ["benchmarks.storm.sockets.client"])
 
     def send(self, message: Any) -> None:
         """Send a message.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.storm.ingress.__main__ import make_parser, ports_of, server_of
-from benchmarks.storm.ingress.parameters import with_parameters
+from benchmarks.storm.ingress.orders import with_parameters
 from benchmarks.storm.scenario import Server
 
 
