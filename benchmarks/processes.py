@@ -121,6 +121,11 @@ def serving(module: str, *arguments: str) -> Iterator[int]:
         end(server)
 
 
+def say(line: str) -> None:
+    """Print progress to standard error; standard output holds only the result."""
+    print(line, file=sys.stderr, flush=True)
+
+
 # --- in the child ---
 
 

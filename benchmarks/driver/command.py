@@ -22,8 +22,8 @@ from benchmarks.driver.preparing import Preparation
 from benchmarks.driver.report import as_json, as_markdown, render
 from benchmarks.driver.scores import Iteration, scores, verdict
 from benchmarks.driver.tasks import CLIENT_BULK_WIRE_VERSION, TASKS, Scale
-from benchmarks.speed.rounds import rotated, say, server
-from benchmarks.workers import ArmFailedError, Worker
+from benchmarks.processes import ChildFailedError, Worker, say
+from benchmarks.speed.rounds import rotated, server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -85,7 +85,7 @@ class Run:
     def _ask(self, arm: str, task: str) -> dict[str, Any] | None:
         try:
             return self._workers[arm].run(limit=LIMIT, task=task)
-        except ArmFailedError as error:
+        except ChildFailedError as error:
             say(f"{arm} failed in {task} and is left out: {error}")
             self.failures[arm] = f"failed in {task}: {error}"
             self._workers.pop(arm).close()

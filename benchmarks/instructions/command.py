@@ -12,9 +12,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.instructions.counting import HERE, Job, compile_driver
+from benchmarks.instructions.counting import Job, compile_driver
 from benchmarks.instructions.tables import Count, render
 from benchmarks.instructions.workloads import ARMS, MANY, OPERATIONS
+from benchmarks.processes import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,9 +31,9 @@ def run(arguments: argparse.Namespace) -> int:
         if shutil.which(program) is None:
             print(f"{program} is missing (apt install valgrind)", file=sys.stderr)
             return 1
-    compile_driver(HERE)
+    compile_driver(ROOT)
     ours = [arm for arm in arguments.arms if arm not in OTHERS]
-    counts = [_count(arguments, arm, "", HERE) for arm in arguments.arms if arm in OTHERS and _has(arm, arguments)]
+    counts = [_count(arguments, arm, "", ROOT) for arm in arguments.arms if arm in OTHERS and _has(arm, arguments)]
     for name, root in _checkouts(arguments.commits):
         counts += [_count(arguments, arm, name, root) for arm in ours]
     what = f" of {arguments.documents} documents" if arguments.operation in MANY else ""
@@ -79,7 +80,7 @@ def _checkouts(commits: list[str]) -> Iterator[tuple[str, Path]]:
     for commit in commits:
         with checkout(commit) as root:
             yield commit, root
-    yield WORKING_TREE, HERE
+    yield WORKING_TREE, ROOT
 
 
 @contextmanager
@@ -87,7 +88,7 @@ def checkout(commit: str) -> Iterator[Path]:
     """A temporary worktree of a commit, with its bytecode."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder, "checkout")
-        git = ["git", "-C", str(HERE), "worktree"]
+        git = ["git", "-C", str(ROOT), "worktree"]
         subprocess.run([*git, "add", "--quiet", "--detach", str(root), commit], check=True)
         try:
             compile_driver(root)

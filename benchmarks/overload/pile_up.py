@@ -16,7 +16,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.overload.pile_up_figures import Arm, Curve, draw, render, verdict
-from benchmarks.workers import ROOT
+from benchmarks.processes import ROOT
 from motorlite.testing import LocalServer
 
 if TYPE_CHECKING:

@@ -15,8 +15,9 @@ import bson
 from benchmarks.arms import ARMS, DEFAULT_ARMS, POOL_SIZE, arm_uri
 from benchmarks.documents import DOCUMENTS, document
 from benchmarks.figures import summarise
+from benchmarks.processes import say
 from benchmarks.speed.report import as_json, as_markdown, render, verdict
-from benchmarks.speed.rounds import WARM_UP_OPERATIONS, Run, documents, missing, say, server
+from benchmarks.speed.rounds import WARM_UP_OPERATIONS, Run, documents, missing, server
 from benchmarks.speed.targets import conditions, exit_code
 from benchmarks.speed.workloads import WORKLOADS
 

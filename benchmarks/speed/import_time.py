@@ -12,7 +12,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from benchmarks.figures import align
-from benchmarks.workers import ROOT
+from benchmarks.processes import ROOT
 
 if TYPE_CHECKING:
     import argparse

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, Final
 from benchmarks.arms import ARMS, arm_uri
 from benchmarks.documents import DATABASE, document
 from benchmarks.figures import align
-from benchmarks.speed.child import ChildFailedError, ask
-from benchmarks.speed.rounds import missing, say, server
+from benchmarks.processes import ChildFailedError, ask, say
+from benchmarks.speed.rounds import missing, server
 from benchmarks.speed.targets import SUBJECT
 
 if TYPE_CHECKING:

@@ -183,7 +183,7 @@ class Application:
 
     def _ended(self, due: float, outcome: str) -> None:
         self.record.counts[outcome] += 1
-        self.record.requests.append(Request(due, self._now(), outcome))
+        self.record.requests.append(Request(due, max(due, self._now()), outcome))
 
     # --- measurement ---
 

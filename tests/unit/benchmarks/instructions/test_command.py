@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from benchmarks.instructions import command
-from benchmarks.instructions.counting import HERE, CountingError, Job
+from benchmarks.instructions.counting import CountingError, Job
+from benchmarks.processes import ROOT
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,9 +49,9 @@ def test_other_drivers_are_counted_once_and_this_one_for_each_commit(
 ) -> None:
     assert command.run(arguments("HEAD")) == 0
     assert [job.arm for job in counted] == ["bare", "motorlite", "motorlite"]
-    assert counted[1].root != HERE
+    assert counted[1].root != ROOT
     assert not counted[1].root.exists()  # the worktree is gone
-    assert counted[2].root == HERE
+    assert counted[2].root == ROOT
     assert "working tree" in capsys.readouterr().out
 
 

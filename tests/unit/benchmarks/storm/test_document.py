@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Final
 
@@ -25,7 +25,7 @@ def test_the_example_is_short_and_runs(tmp_path: Path) -> None:
     assert len(source.splitlines()) < 40
     (tmp_path / "nightly_report.py").write_text(source, encoding="utf-8")
     (scenario,) = load(tmp_path / "nightly_report.py")
-    short = shortened(scenario, 3.0)
+    short = shortened(replace(scenario, load=replace(scenario.load, warm=5)), 3.0)
     session = Session([short], list(ARMS.values()))
     for arm in scenario.arms:
         summary = session.add(simulate(short, ARMS[arm], 1))

@@ -8,8 +8,8 @@ import pymongo.errors
 import pytest
 
 from benchmarks.storm.arms import ARMS
-from benchmarks.storm.scenario import Load, Scenario, Server
 from benchmarks.storm.drivers import DRIVERS
+from benchmarks.storm.scenario import Load, Scenario, Server
 from motorlite import errors
 from tests.support import virtual_time
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from benchmarks.storm.session import SessionError, cpu_model, load, machine, save
 from benchmarks.storm.scenario import Change, Server
+from benchmarks.storm.session import SessionError, cpu_model, load, machine, save
 from tests.support.storm_runs import SUSTAINED, Shape, make_run, make_session
 
 if TYPE_CHECKING:

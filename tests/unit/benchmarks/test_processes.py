@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from benchmarks.speed import child
-from benchmarks.speed.child import ChildFailedError, ask
+from benchmarks import processes
+from benchmarks.processes import ChildFailedError, ask
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,7 +17,7 @@ def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "good.py").write_text("import json, sys; print(json.dumps(sys.argv[1:]))")
     (tmp_path / "bad.py").write_text("raise ValueError('no')")
     (tmp_path / "slow.py").write_text("import threading; threading.Event().wait()")
-    monkeypatch.setattr(child, "ROOT", tmp_path)
+    monkeypatch.setattr(processes, "ROOT", tmp_path)
 
 
 def test_the_value_is_what_the_module_prints() -> None:
