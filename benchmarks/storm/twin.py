@@ -6,11 +6,7 @@ Only the sockets and the servers are replaced. A rule that changes in the driver
 from __future__ import annotations
 
 import asyncio
-import logging
 import platform
-import selectors
-import warnings
-from contextlib import contextmanager
 from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -19,8 +15,9 @@ import bson
 from bson.int64 import Int64
 from bson.objectid import ObjectId
 
+from benchmarks import virtual
 from benchmarks.documents import HELLO, document, reply_to
-from benchmarks.storm.arms import client_options as options_of
+from benchmarks.storm.arms import client_options
 from benchmarks.storm.drivers import DOCUMENTS, Motorlite
 from benchmarks.storm.ingress.orders import Orders
 from benchmarks.storm.ingress.ports import ClientLink, Port
@@ -28,66 +25,24 @@ from benchmarks.storm.load import Application
 from benchmarks.storm.results import Run
 from benchmarks.storm.series import schedule, series
 from benchmarks.storm.timeline import elections
-from motorlite import AsyncMongoClient, __version__
-from motorlite._client.core import Core
+from motorlite import __version__
 from motorlite._client.world import World
 from motorlite._net.memory import MemoryStream
-from motorlite._options.options import client_options
 from motorlite.errors import AutoReconnect
 from motorlite.retry import OverloadRetry, RetryAction, RetryStrategy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from benchmarks.storm.arms import Arm
     from benchmarks.storm.scenario import Scenario
     from motorlite._base.values import Address
     from motorlite._net.runtime import Connector, Framer, Runtime
     from motorlite.retry import RetryReason, RetryRequest
 
-START: Final = 1000.0
 WARM_SECONDS: Final = 1.0
 """Simulated time for opening connections before a run."""
 _SET: Final = "storm"
 # Where the name of the command begins in a message without document sequences.
 _NAME_AT: Final = 26
-
-
-# --- time ---
-
-
-class _JumpSelector(selectors.DefaultSelector):
-    """Advances the loop's clock instead of waiting. There are no files to look at."""
-
-    loop: VirtualTimeLoop
-
-    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        if timeout is None:
-            raise RuntimeError("every task waits for something that will not happen")
-        if timeout > 0:
-            self.loop.advance(timeout)
-        return []
-
-
-class VirtualTimeLoop(asyncio.SelectorEventLoop):
-    """An event loop whose time passes only while every task waits."""
-
-    def __init__(self) -> None:
-        self._now = START
-        selector = _JumpSelector()
-        super().__init__(selector)
-        selector.loop = self
-
-    def time(self) -> float:
-        return self._now
-
-    def advance(self, seconds: float) -> None:
-        """Advance the clock, exactly to the next timer: a sum of floats may miss it by a rounding error."""
-        target = self._now + seconds
-        timers: list[asyncio.TimerHandle] = getattr(self, "_scheduled")  # noqa: B009  # not in the stubs
-        if timers and abs(timers[0].when() - target) < 1e-6:
-            target = timers[0].when()
-        self._now = target
 
 
 # --- servers ---
@@ -304,16 +259,13 @@ class _Simulated(Motorlite):
         )
 
     def options(self) -> dict[str, Any]:
-        found = options_of(self.arm, self._budget)
+        found = client_options(self.arm, self._budget)
         if self._is_peer:
             found["retry_strategy"] = _PeerRetries(has_limit=self.patience is not None)
         return found if self.patience is None else {**found, "timeoutMS": self.patience * 1000}
 
     def make(self) -> Any:
-        options = client_options(self.uri, **self.options())
-        client: AsyncMongoClient[Any] = AsyncMongoClient.__new__(AsyncMongoClient)
-        super(AsyncMongoClient, client).__init__(Core(options, self._world), options)
-        return client
+        return virtual.client(self.uri, self._world, **self.options())
 
 
 # --- runs ---
@@ -332,22 +284,7 @@ def simulate(scenario: Scenario, arm: Arm, seed: int = 1) -> Run:
     """
     if arm.driver == "mongojet":
         raise ValueError("mongojet is not modelled: it runs on sockets only")
-    with _quiet(), asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
-        return runner.run(_run(scenario, arm, seed))
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Without the driver's warnings: an arm may combine options on purpose, and its servers are overloaded."""
-    logger = logging.getLogger("motorlite")
-    level = logger.level
-    logger.setLevel(logging.CRITICAL)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logger.setLevel(level)
+    return virtual.run(_run(scenario, arm, seed))
 
 
 async def _run(scenario: Scenario, arm: Arm, seed: int) -> Run:
