@@ -55,14 +55,7 @@ def find_messages() -> list[bytes]:
     """An encoded find message for every document, by its `_id`."""
     return [
         message(
-            {
-                "find": COLLECTION,
-                "filter": {"_id": number},
-                "limit": 1,
-                "singleBatch": True,
-                "$db": DATABASE,
-            },
-            number,
+            {"find": COLLECTION, "filter": {"_id": number}, "limit": 1, "singleBatch": True, "$db": DATABASE}, number
         )
         for number in range(DOCUMENTS)
     ]

@@ -108,11 +108,7 @@ def ask(module: str, *arguments: str, limit: float = 300.0) -> Any:
 def serving(module: str, *arguments: str) -> Iterator[int]:
     """A server in a process of its own, which prints its port and ends with its standard input; yields the port."""
     server = subprocess.Popen(
-        [sys.executable, "-m", module, *arguments],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
+        [sys.executable, "-m", module, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
     )
     assert server.stdout is not None
     try:

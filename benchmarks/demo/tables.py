@@ -1,17 +1,20 @@
-"""Pure: the demo's results as tables for a terminal and as lines for a file."""
+"""Shell: the demo's results as tables, redrawn in a terminal, and as lines of a file."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
+from rich.live import Live
 from rich.table import Table
 
 from benchmarks.demo.tally import share_range
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from rich.console import Console
 
     from benchmarks.demo.scenario import Policy
     from benchmarks.demo.tally import Counts, Tally
@@ -131,3 +134,39 @@ def milliseconds(seconds: float) -> str:
         return "-"
     value = seconds * 1e3
     return f"{value:.1f}" if value < 10 else f"{value:,.0f}"
+
+
+class Display:
+    """Shows finished rows and, in a terminal, the current row."""
+
+    def __init__(self, console: Console, layout: Layout) -> None:
+        self._console = console
+        self._layout = layout
+        self._rows: list[Row] = []
+        self._live = Live(console=console, auto_refresh=False) if console.is_terminal else None
+
+    def __enter__(self) -> Self:
+        if self._live is None:
+            self._print(self._layout.head)
+        else:
+            self._live.start()
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def running(self, row: Row) -> None:
+        if self._live is not None:
+            self._live.update(self._layout.table([*self._rows, row]), refresh=True)
+
+    def finished(self, row: Row) -> None:
+        self._rows.append(row)
+        if self._live is None:
+            self._print(row.cells)
+        else:
+            self._live.update(self._layout.table(self._rows), refresh=True)
+
+    def _print(self, cells: tuple[str, ...]) -> None:
+        self._console.print(self._layout.line(cells), markup=False)
+        self._console.file.flush()

@@ -40,8 +40,7 @@ def main() -> None:
     if not Path(motorlite.__file__).is_relative_to(Path(arguments.root).resolve()):
         raise SystemExit(f"imported {motorlite.__file__}, which is not in {arguments.root}")
     sys.path[0] = str(HERE)
-    from benchmarks.instructions.marks import Recorder
-    from benchmarks.instructions.parts import TARGETS
+    from benchmarks.instructions.marks import TARGETS, Recorder
     from benchmarks.instructions.workloads import ARMS, operations, uri
 
     arm = ARMS[arguments.arm]

@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.instructions.marks import Mark
-from benchmarks.instructions.parts import by_part, overheads
+from benchmarks.instructions.marks import Mark, by_part, overheads
 from benchmarks.processes import ROOT, serving
 
 if TYPE_CHECKING:
-    from benchmarks.instructions.parts import Part
+    from benchmarks.instructions.marks import Part
 
 CLIENT = Path(__file__).with_name("client.py")
 TOTALS = re.compile(r"^totals: (\d+)$", re.MULTILINE)

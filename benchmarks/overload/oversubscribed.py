@@ -128,14 +128,7 @@ def render(outcomes: Sequence[Outcome]) -> str:
     """One line per run."""
     head = ("limit", "tasks", "driver", "succeeded", "of capacity", "new connections per 1000")
     rows = [
-        (
-            one.limit,
-            str(one.tasks),
-            one.arm,
-            str(one.succeeded),
-            f"{one.share:.0%}",
-            f"{one.per_thousand:.0f}",
-        )
+        (one.limit, str(one.tasks), one.arm, str(one.succeeded), f"{one.share:.0%}", f"{one.per_thousand:.0f}")
         for one in outcomes
     ]
     return align([head, *rows])

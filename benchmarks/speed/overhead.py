@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
 from collections import Counter
 from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.arms import ARMS, arm_uri
+from benchmarks.arms import ARMS, arm_uri, names
 from benchmarks.figures import align
 from benchmarks.speed.rounds import Run, documents, server
 from benchmarks.speed.targets import FLOOR
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Mapping, Sequence
 
 ROUNDS = 5
@@ -76,12 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     parser.add_argument("--tasks", type=int, default=50, help="default: 50")
     parser.add_argument("--operations", type=int, default=20_000, help="for each round (default: 20000)")
-    parser.add_argument("--arms", type=_arms, default=["motorlite"], help=f"of {', '.join(ARMS)} (default: motorlite)")
+    parser.add_argument(
+        "--arms", type=names(ARMS), default=["motorlite"], help=f"of {', '.join(ARMS)} (default: motorlite)"
+    )
     parser.add_argument("--uri", help="measure against this deployment instead of starting a mongod")
-
-
-def _arms(text: str) -> list[str]:
-    names = text.split(",")
-    if unknown := [name for name in names if name not in ARMS]:
-        raise argparse.ArgumentTypeError(f"unknown arms: {', '.join(unknown)}; choose from {', '.join(ARMS)}")
-    return names

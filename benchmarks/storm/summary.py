@@ -23,24 +23,15 @@ SETTLED: Final = 1 / 3
 """The last part of an overload, in which a budget of retries has long been empty."""
 BOUNDS: Final = {"after": 1.0, "errors": 1.0}
 """Figures that cannot be larger."""
-# The two-sided 95 % quantile of Student's distribution, by degrees of freedom.
-STUDENT: Final = (
-    (1, 12.706),
-    (2, 4.303),
-    (3, 3.182),
-    (4, 2.776),
-    (5, 2.571),
-    (6, 2.447),
-    (7, 2.365),
-    (8, 2.306),
-    (9, 2.262),
-    (11, 2.201),
-    (14, 2.145),
-    (19, 2.093),
-    (29, 2.045),
-    (59, 2.001),
-    (math.inf, 1.980),
-)
+# The two-sided 95 % quantile of Student's distribution, from so many degrees of freedom on.
+STUDENT: Final = {
+    **dict(enumerate((12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262), start=1)),
+    11: 2.201,
+    14: 2.145,
+    19: 2.093,
+    29: 2.045,
+    59: 2.001,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,11 +114,7 @@ class Estimate:
 
 def student(freedom: int) -> float:
     """The two-sided 95 % quantile; of fewer degrees of freedom, and so never too small, where the table has gaps."""
-    return next(
-        quantile
-        for (_, quantile), (after, _) in zip(STUDENT, [*STUDENT[1:], (math.inf, 0.0)], strict=True)
-        if freedom < after or math.isinf(after)
-    )
+    return STUDENT[max(known for known in STUDENT if known <= freedom)]
 
 
 def summarize(run: Run) -> Summary:

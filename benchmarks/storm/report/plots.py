@@ -353,10 +353,7 @@ def cost(groups: Sequence[Group]) -> Any | None:
 
 
 OF_ONE_SCENARIO: Final[tuple[tuple[Callable[[Sequence[Group]], Any | None], str], ...]] = (
-    (
-        rates,
-        "Per second, means over the seeds. Attempts above what is offered are retries; all arms have one scale.",
-    ),
+    (rates, "Per second, means over the seeds. Attempts above what is offered are retries; all arms have one scale."),
     (latency, "All requests: a curve ends at the share that succeeded at all; what is missing to 100 % failed."),
     (cost, "What goodput costs while the servers are overloaded: good is up and left."),
     (tokens, "Tokens left for retries, means of all clients."),

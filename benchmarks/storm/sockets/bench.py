@@ -10,14 +10,13 @@ from itertools import cycle
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from benchmarks.bare import BareClient
+from benchmarks.arms import BareClient
 from benchmarks.storm import series
 from benchmarks.storm.load import GRACE
 from benchmarks.storm.results import STEP, Run
 from benchmarks.storm.scenario import Server
 from benchmarks.storm.series import MARGIN
-from benchmarks.storm.sockets.deployment import Deployment
-from benchmarks.storm.sockets.processes import Clients, ClientsFailedError, Done, Task
+from benchmarks.storm.sockets.processes import Clients, ClientsFailedError, Deployment, Done, Task
 from motorlite.testing.server.local_commands import wait_until
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from benchmarks.bare import BareClient, BareConnection
+from benchmarks.arms import BareClient, BareConnection
 from benchmarks.documents import message
 
 if TYPE_CHECKING:

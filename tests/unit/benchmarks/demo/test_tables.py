@@ -7,11 +7,10 @@ import pytest
 from rich.console import Console
 
 from benchmarks.demo.__main__ import PIPED_WIDTH, ROOT, listing
-from benchmarks.demo.display import Display
 from benchmarks.demo.quick_start import quick_start
 from benchmarks.demo.scenario import PHASES, POLICIES
 from benchmarks.demo.tables import POLICIES as POLICY_LAYOUT
-from benchmarks.demo.tables import SECONDS, Row, conclusion, milliseconds, policy_row, second_row, survival
+from benchmarks.demo.tables import SECONDS, Display, Row, conclusion, milliseconds, policy_row, second_row, survival
 from benchmarks.demo.tally import Counts, Tally
 
 

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.driver.scores import Iteration, composites, percentile, scores, verdict
-from benchmarks.driver.tasks import COMPOSITES, TASKS, Scale
+from benchmarks.driver.tasks import COMPOSITES, TASKS, Iteration, Scale, composites, percentile, scores, verdict
 
 
 @pytest.mark.parametrize(("percent", "expected"), [(1, 1), (10, 1), (50, 5), (75, 7), (99, 9)])

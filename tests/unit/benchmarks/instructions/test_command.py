@@ -13,7 +13,7 @@ from benchmarks.processes import ROOT
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from benchmarks.instructions.parts import Part
+    from benchmarks.instructions.marks import Part
 
 
 def arguments(*words: str) -> argparse.Namespace:

@@ -2,8 +2,20 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.instructions.marks import PROBED, Mark, Target, find
-from benchmarks.instructions.parts import DECODE, LOOP, TARGETS, Overhead, Part, by_part, overheads, without_marks
+from benchmarks.instructions.marks import (
+    DECODE,
+    LOOP,
+    PROBED,
+    TARGETS,
+    Mark,
+    Overhead,
+    Part,
+    Target,
+    by_part,
+    find,
+    overheads,
+    without_marks,
+)
 
 ENTER, AGAIN, LEAVE = Mark("enter", DECODE, "function"), Mark("enter", DECODE, "again"), Mark("leave", DECODE)
 SAMPLE = Mark("sample")

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.instructions.parts import DECODE, LOOP, Part
-from benchmarks.instructions.tables import Count, render
+from benchmarks.instructions.command import Count, render
+from benchmarks.instructions.marks import DECODE, LOOP, Part
 
 BARE = Count("bare", "", [60_000, 64_000], {}, [])
 OURS = Count("motorlite", "abc", [124_000, 124_000], {DECODE: Part(30_000, 1000), LOOP: Part(99_000, 4000)}, ["m:gone"])
