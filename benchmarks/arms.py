@@ -51,7 +51,7 @@ class Arm:
 
     name: str
     needs: tuple[str, ...]  # attributes ("module:name") or modules that must be importable
-    open: Callable[[str], AbstractAsyncContextManager[Driver]]
+    open: Callable[[str], AbstractAsyncContextManager[Any]]  # a `Driver`, or what else works with one
     loop: Loop = ASYNCIO
     # What a reader of the figures must know about it.
     note: str = ""
@@ -60,11 +60,13 @@ class Arm:
         """The modules and attributes that this arm lacks."""
         return [need for need in self.needs if not _is_there(need)]
 
-    def version(self) -> str:
-        """The versions of the driver and of its event loop."""
-        loop = (self.loop.name,) if self.loop is not ASYNCIO else ()
+    @property
+    def about(self) -> str:
+        """The versions of the driver and of its event loop, and the note."""
+        loop = (self.loop.name,) if self.loop in (UVLOOP, TRIO, ANYIO) else ()
         parts = [need.partition(":")[0] for need in self.needs] or ["python"]
-        return ", ".join(f"{part} {_version(part)}" for part in dict.fromkeys((*parts, *loop)))
+        versions = ", ".join(f"{part} {_version(part)}" for part in dict.fromkeys((*parts, *loop)))
+        return f"{versions}; {self.note}" if self.note else versions
 
 
 def _is_there(need: str) -> bool:

@@ -144,7 +144,7 @@ def _facts(arms: Sequence[str], version: str, busy: float) -> dict[str, Any]:
         "load_before": busy,
         "server": version,
         "pool_size": POOL_SIZE,
-        "arms": {arm: ARMS[arm].about() for arm in arms},
+        "arms": {arm: ARMS[arm].about for arm in arms},
     }
 
 

@@ -79,7 +79,7 @@ def _facts(arguments: argparse.Namespace, arms: Sequence[str], version: str, bus
         "cores": os.cpu_count(),
         "load_before": busy,
         "server": version,
-        "arms": {arm: "; ".join(filter(None, (ARMS[arm].version(), ARMS[arm].note))) for arm in arms},
+        "arms": {arm: ARMS[arm].about for arm in arms},
         "pool_size": POOL_SIZE,
         "documents": DOCUMENTS,
         "document_bytes": len(bson.encode(document(1))),
