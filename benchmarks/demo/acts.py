@@ -24,8 +24,7 @@ from benchmarks.demo.scenario import (
     policies,
     timeline,
 )
-from benchmarks.demo.tables import Display
-from benchmarks.demo.tally import Tally
+from benchmarks.demo.tables import Display, Tally
 from motorlite import AsyncMongoClient
 
 if TYPE_CHECKING:

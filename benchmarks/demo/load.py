@@ -17,7 +17,7 @@ from motorlite.testing import failpoints
 
 if TYPE_CHECKING:
     from benchmarks.demo.scenario import Load
-    from benchmarks.demo.tally import Tally
+    from benchmarks.demo.tables import Tally
     from motorlite import AsyncCollection
     from motorlite.monitoring import CommandStartedEvent, RetryEvent
 

@@ -20,7 +20,7 @@ from benchmarks.driver.tasks import Scale
 from benchmarks.processes import answer, cpu_seconds, describe
 
 if TYPE_CHECKING:
-    from benchmarks.driver.adapters import Arm
+    from benchmarks.arms import Arm
     from benchmarks.driver.performing import Do
 
 

@@ -16,7 +16,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 
 
 PROBED = "probed"
@@ -89,7 +89,7 @@ class Recorder:
         leave = Mark("leave", part)
 
         @types.coroutine
-        def wrapper(*args: Any, **kwargs: Any) -> Iterator[Any]:
+        def wrapper(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
             coroutine = function(*args, **kwargs)
             step, value, enter = coroutine.send, None, first
             while True:

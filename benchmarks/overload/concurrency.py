@@ -120,7 +120,6 @@ class Phase(NamedTuple):
     limit: float
     # Time that operations spent at the server, in seconds.
     median: float
-    slowest_percent: float
     # Errors of overload per second.
     errors: float
 
@@ -221,7 +220,6 @@ class Simulation:
                 len(durations) / seconds * SERVICE / self._scenario.capacity(first),
                 mean(value for time, value in self.limits if first <= time < last),
                 durations[len(durations) // 2],
-                durations[len(durations) * 99 // 100],
                 sum(first <= time < last for time in self.errors) / seconds,
             )
 

@@ -78,7 +78,7 @@ class Watch:
             original(handle)
             self.after_task_step()
 
-        asyncio.Handle._run = run  # type: ignore[method-assign]
+        setattr(asyncio.Handle, "_run", run)  # noqa: B010  # private
 
     # trio's instruments have these two methods.
 

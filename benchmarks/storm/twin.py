@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import platform
 from dataclasses import replace
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -135,7 +136,7 @@ class _Servers:
         hosts = ",".join(f"{host}:{port}" for host, port in self.addresses)
         return f"mongodb://{hosts}/" + (f"?replicaSet={_SET}" if len(self.addresses) > 1 else "")
 
-    def connector(self, runtime: Runtime, kind: type[MemoryStream]) -> Connector:
+    def connector(self, kind: type[MemoryStream], runtime: Runtime, _tls: object, _proxy: object = None) -> Connector:
         """What opens the connections of a client."""
 
         async def connect(address: Address, framer: Framer, until: float) -> MemoryStream:
@@ -253,7 +254,7 @@ class _Simulated(Motorlite):
         super().__init__(servers.uri, arm, scenario)
         kind = _PeerStream if self._is_peer else MemoryStream
         self._world = World(
-            connector=lambda runtime, _tls, _proxy=None: servers.connector(runtime, kind),
+            connector=partial(servers.connector, kind),
             jitter=Random(f"jitter {seed}").random,
             below=Random(f"servers {seed}").randrange,
         )

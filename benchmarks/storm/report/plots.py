@@ -10,6 +10,7 @@ import importlib
 import io
 import math
 import re
+from html import escape
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from benchmarks.storm.report.tables import axis_name, tick
@@ -196,7 +197,7 @@ def inline(svg: str, name: str, description: str) -> str:
         svg = svg.replace(colour, f"var({variable})")
     opening = re.search(r'viewBox="[^"]+"', svg)
     assert opening is not None
-    title = f"<title>{description}</title>"
+    title = f"<title>{escape(description)}</title>"
     return f'<svg {opening[0]} role="img" class="plot">{title}{svg[svg.index(">") + 1 :]}'
 
 

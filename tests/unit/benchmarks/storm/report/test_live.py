@@ -47,7 +47,7 @@ class Watched:
 def plan(scenario: object = SUSTAINED, arms: tuple[str, ...] = ("default", "pymongo"), seeds: int = 2) -> list[Step]:
     assert scenario in (SUSTAINED, SHORT, LONG)
     chosen = [ARMS.get(name) or Arm(name, "of its own") for name in arms]
-    return [Step(scenario, arm, seed, "twin") for arm in chosen for seed in range(1, seeds + 1)]  # type: ignore[arg-type]
+    return [Step(scenario, arm, seed, "twin") for arm in chosen for seed in range(1, seeds + 1)]
 
 
 @pytest.mark.parametrize("terminal", [True, False])
