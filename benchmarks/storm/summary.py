@@ -36,27 +36,11 @@ STUDENT: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The figures of one run. Infinity: it never happened, or took longer than anything; NaN: there is no such figure.
+    """The figures of one run; `report.figures` says what each of them is, and in which unit it is shown.
 
-    Attributes:
-        requests: All of them.
-        goodput: Successes per second while overloaded.
-        share: The same as a share of what was attainable: what was offered, or the servers' capacity if that is less.
-        after: The same share from the end of the overload to that of the run; not more than 1, even if a backlog is
-            answered then. NaN: the run ends with the overload.
-        amplification: Attempts per request since the overload began: the storm may outlast it.
-        settled: The same in the last third of the overload, when budgets of retries have long been empty.
-        per_success: Attempts per success since the overload began.
-        errors: The share of the requests that failed, of all that the application did not cancel.
-        p50: The median latency in seconds of all requests that the application did not cancel. Requests that failed
-            stand at the upper end, with infinity.
-        p99: The 99th percentile of the same.
-        p999: The 99.9th.
-        outcome_p99: The 99th percentile of the time until the application knew, whether success or failure.
-        recovery: Seconds from the end of the overload until the run answers 95 % of what is attainable again, and does
-            so for two seconds. NaN: the run ends with the overload.
-        connections: Connections opened in the whole run.
-        cpu: CPU seconds of the client's process for each success.
+    Times are in seconds, shares of 1. Infinity: it never happened, or took longer than anything; NaN: there is no such
+    figure, as of what follows an overload in a run that ends with it. Cancelled requests are in no percentile, and
+    failed ones stand at the upper end, with infinity. `after` is not more than 1, even if a backlog is answered then.
     """
 
     requests: int
