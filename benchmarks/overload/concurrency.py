@@ -21,7 +21,7 @@ from motorlite.overload import ConcurrencyLimit
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
 POOL: Final = 100
 CAPACITY: Final = 20
@@ -234,7 +234,9 @@ def measure(scenario: Scenario, limit: Limit) -> list[Phase]:
 
 def table(scenario: Scenario) -> str:
     """Compare all limits: the phases with full, with half and again with full capacity."""
-    rows = [("limit", "throughput, % of capacity", "mean limit", "median at the server, ms", "errors/s")]
+    rows: list[Sequence[str]] = [
+        ("limit", "throughput, % of capacity", "mean limit", "median at the server, ms", "errors/s")
+    ]
     for name, make in LIMITS.items():
         values = ((100 * one.throughput, one.limit, 1000 * one.median, one.errors) for one in measure(scenario, make()))
         rows.append((name, *(" / ".join(f"{value:.0f}" for value in each) for each in zip(*values, strict=True))))

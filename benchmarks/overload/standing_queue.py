@@ -188,4 +188,4 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--seconds", type=float, default=10.0, help="virtual seconds of each run; default: 10")
+    parser.add_argument("--seconds", type=float, default=5.0, help="virtual seconds of each run; default: 5")
