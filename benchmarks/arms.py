@@ -1,20 +1,23 @@
-"""Net: the compared drivers, opened in the same way."""
+"""Net: the compared drivers, opened in the same way, and the lower bound for all: constant bytes, one reply decoded."""
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import importlib
 import importlib.metadata
 import importlib.util
 import inspect
 import platform
+from collections import deque
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from benchmarks.bare import BareClient
-from benchmarks.documents import COLLECTION, DATABASE
+import bson
+
+from benchmarks.documents import COLLECTION, DATABASE, find_messages
 from benchmarks.loops import ANYIO, ASYNCIO, TRIO, UVLOOP, Loop
 
 if TYPE_CHECKING:
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
 
     FindOne = Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any] | None]]
     ReadAll = Callable[[Any], Awaitable[list[Any]]]
+    from collections.abc import Mapping
+
 
 POOL_SIZE = 100
 
@@ -46,7 +51,7 @@ class Arm:
 
     name: str
     needs: tuple[str, ...]  # attributes ("module:name") or modules that must be importable
-    open: Callable[[str], AbstractAsyncContextManager[Driver]]
+    open: Callable[[str], AbstractAsyncContextManager[Any]]  # a `Driver`, or what else works with one
     loop: Loop = ASYNCIO
     # What a reader of the figures must know about it.
     note: str = ""
@@ -55,11 +60,13 @@ class Arm:
         """The modules and attributes that this arm lacks."""
         return [need for need in self.needs if not _is_there(need)]
 
-    def version(self) -> str:
-        """The versions of the driver and of its event loop."""
-        loop = (self.loop.name,) if self.loop is not ASYNCIO else ()
+    @property
+    def about(self) -> str:
+        """The versions of the driver and of its event loop, and the note."""
+        loop = (self.loop.name,) if self.loop in (UVLOOP, TRIO, ANYIO) else ()
         parts = [need.partition(":")[0] for need in self.needs] or ["python"]
-        return ", ".join(f"{part} {_version(part)}" for part in dict.fromkeys((*parts, *loop)))
+        versions = ", ".join(f"{part} {_version(part)}" for part in dict.fromkeys((*parts, *loop)))
+        return f"{versions}; {self.note}" if self.note else versions
 
 
 def _is_there(need: str) -> bool:
@@ -180,6 +187,18 @@ ARMS = {
 DEFAULT_ARMS = ("bare", "motorlite", "motorlite-uvloop", "motorlite-trio", "pymongo", "motor", "mongojet")
 
 
+def names(known: Mapping[str, Any], what: str = "arms") -> Callable[[str], list[str]]:
+    """What reads an option with names that are separated by commas."""
+
+    def read(text: str) -> list[str]:
+        found = text.split(",")
+        if unknown := [name for name in found if name not in known]:
+            raise argparse.ArgumentTypeError(f"unknown {what}: {', '.join(unknown)}; choose from {', '.join(known)}")
+        return found
+
+    return read
+
+
 def arm_uri(uri: str) -> str:
     """The URI with the same pool size for all arms; the Rust driver's default would be 10 connections."""
     head, _, query = uri.partition("?")
@@ -187,3 +206,92 @@ def arm_uri(uri: str) -> str:
         head += "/"
     options = [option for option in query.split("&") if option and not option.startswith("maxPoolSize=")]
     return f"{head}?{'&'.join([*options, f'maxPoolSize={POOL_SIZE}'])}"
+
+
+# --- the bare protocol ---
+
+
+_BUFFER = 64 * 1024
+_BODY = 21  # header, flag bits and section kind
+
+
+class BareConnection(asyncio.BufferedProtocol):
+    """One socket with at most one request in flight."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray(_BUFFER)
+        self._view = memoryview(self._buffer)
+        self._filled = 0
+        self._reply: asyncio.Future[dict[str, Any]] | None = None
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # uvloop's transports have the methods but not the base class.
+        self._transport = transport  # type: ignore[assignment]
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._reply is not None and not self._reply.done():
+            self._reply.set_exception(exc or ConnectionResetError("the server closed the connection"))
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._view[self._filled :]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._filled += nbytes
+        if self._filled < 4 or self._filled < int.from_bytes(self._buffer[:4], "little"):
+            return
+        reply = bson.decode(self._view[_BODY : self._filled])
+        self._filled = 0
+        assert self._reply is not None
+        self._reply.set_result(reply)
+
+    def request(self, data: bytes) -> asyncio.Future[dict[str, Any]]:
+        assert self._transport is not None
+        self._reply = asyncio.get_running_loop().create_future()
+        self._transport.write(data)
+        return self._reply
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.close()
+
+
+class BareClient:
+    """Connections without a handshake, passed from request to request in order of arrival."""
+
+    def __init__(self, host: str, port: int, pool_size: int) -> None:
+        self._address = (host, port)
+        self._pool_size = pool_size
+        self._messages = find_messages()
+        self._all: list[BareConnection] = []
+        self._idle: list[BareConnection] = []
+        self._opening = 0
+        self._waiters: deque[asyncio.Future[BareConnection]] = deque()
+
+    async def find_one(self, query: Mapping[str, Any]) -> dict[str, Any] | None:
+        connection = self._idle.pop() if self._idle else await self._obtain()
+        reply = await connection.request(self._messages[query["_id"]])
+        if self._waiters:
+            self._waiters.popleft().set_result(connection)
+        else:
+            self._idle.append(connection)
+        batch = reply["cursor"]["firstBatch"]
+        return batch[0] if batch else None
+
+    async def _obtain(self) -> BareConnection:
+        loop = asyncio.get_running_loop()
+        if len(self._all) + self._opening >= self._pool_size:
+            waiter: asyncio.Future[BareConnection] = loop.create_future()
+            self._waiters.append(waiter)
+            return await waiter
+        self._opening += 1
+        try:
+            _, connection = await loop.create_connection(BareConnection, *self._address)
+        finally:
+            self._opening -= 1
+        self._all.append(connection)
+        return connection
+
+    def close(self) -> None:
+        for connection in self._all:
+            connection.close()

@@ -1,4 +1,4 @@
-"""Pure: the documents that the benchmarks read, and the constant messages of the bare arm."""
+"""Pure: the documents that the benchmarks read, and the constant messages and replies of those that have no server."""
 
 from __future__ import annotations
 
@@ -12,8 +12,23 @@ COLLECTION = "point_reads"
 DOCUMENTS = 10_000
 STRIDE = 7_919  # prime, hence coprime to DOCUMENTS: every walk visits all documents in a scattered order
 
-_OP_MSG = 2013
-_HEADER = struct.Struct("<iiii")
+HEADER = struct.Struct("<iiii")
+OP_REPLY, OP_QUERY, OP_MSG = 1, 2004, 2013
+MORE_TO_COME = 1 << 1
+HELLO = {
+    "helloOk": True,
+    "isWritablePrimary": True,
+    "ismaster": True,
+    "maxBsonObjectSize": 16 * 1024 * 1024,
+    "maxMessageSizeBytes": 48_000_000,
+    "maxWriteBatchSize": 100_000,
+    "logicalSessionTimeoutMinutes": 30,
+    "minWireVersion": 0,
+    "maxWireVersion": 17,
+    "readOnly": False,
+    "ok": 1.0,
+}
+"""The reply of a standalone server."""
 
 
 def document(number: int) -> dict[str, Any]:
@@ -33,21 +48,22 @@ def document(number: int) -> dict[str, Any]:
 def message(command: dict[str, Any], request_id: int) -> bytes:
     """An OP_MSG with a single section of kind 0."""
     body = bson.encode(command)
-    return b"".join((_HEADER.pack(21 + len(body), request_id, 0, _OP_MSG), b"\x00\x00\x00\x00", b"\x00", body))
+    return b"".join((HEADER.pack(21 + len(body), request_id, 0, OP_MSG), b"\x00\x00\x00\x00", b"\x00", body))
 
 
 def find_messages() -> list[bytes]:
     """An encoded find message for every document, by its `_id`."""
     return [
         message(
-            {
-                "find": COLLECTION,
-                "filter": {"_id": number},
-                "limit": 1,
-                "singleBatch": True,
-                "$db": DATABASE,
-            },
-            number,
+            {"find": COLLECTION, "filter": {"_id": number}, "limit": 1, "singleBatch": True, "$db": DATABASE}, number
         )
         for number in range(DOCUMENTS)
     ]
+
+
+def reply_to(message: bytes, body: bytes) -> bytes:
+    """The message with an encoded document that answers another one."""
+    _, request_id, _, opcode = HEADER.unpack_from(message)
+    if opcode == OP_QUERY:  # the first hello of some drivers
+        return HEADER.pack(36 + len(body), 1, request_id, OP_REPLY) + struct.pack("<iqii", 8, 0, 0, 1) + body
+    return HEADER.pack(21 + len(body), 1, request_id, OP_MSG) + b"\0\0\0\0\0" + body

@@ -19,7 +19,7 @@ from math import inf
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.report import align
+from benchmarks.figures import align
 from motorlite.errors import PyMongoError
 from motorlite.testing import LocalServer
 from motorlite.testing.server.local_commands import Access, run_command
@@ -205,34 +205,14 @@ def _left_over(client: Any) -> int:
 
 def render(rounds: Sequence[Round]) -> str:
     """One line per kill."""
-    head = (
-        "driver",
-        "kill",
-        "writes",
-        "failed",
-        "lost",
-        "doubled",
-        "to election",
-        "to success",
-        "since writable",
-        "bare write",
-    )
-    rows = [
-        (
-            one.arm,
-            str(one.number),
-            str(one.acknowledged),
-            str(one.failed),
-            str(one.lost),
-            str(one.doubled),
-            f"{one.kill_to_election * 1000:,.0f} ms",
-            f"{one.election_to_success * 1000:,.0f} ms",
-            f"{one.writable_to_success * 1000:,.0f} ms",
-            f"{one.election_to_bare * 1000:,.0f} ms",
-        )
-        for one in rounds
-    ]
-    return align([head, *rows])
+    head = ("driver", "kill", "writes", "failed", "lost", "doubled")
+    times = ("to election", "to success", "since writable", "bare write")
+    rows: list[Sequence[str]] = [(*head, *times)]
+    for one in rounds:
+        counts = (one.arm, one.number, one.acknowledged, one.failed, one.lost, one.doubled)
+        seconds = (one.kill_to_election, one.election_to_success, one.writable_to_success, one.election_to_bare)
+        rows.append((*map(str, counts), *(f"{each * 1000:,.0f} ms" for each in seconds)))
+    return align(rows)
 
 
 def verdict(rounds: Sequence[Round]) -> tuple[str, bool]:

@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from benchmarks.report import align
+from benchmarks.figures import align
 from motorlite import AsyncMongoClient
 from motorlite.testing import LocalServer, failpoints
 

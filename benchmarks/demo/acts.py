@@ -8,9 +8,7 @@ import anyio
 import pymongo
 
 from benchmarks.demo import tables
-from benchmarks.demo.display import Display
-from benchmarks.demo.load import PyMongoWatch, Watch, prepare, run_load
-from benchmarks.demo.overload import APP_NAME, limited, reject
+from benchmarks.demo.load import APP_NAME, PyMongoWatch, Watch, limited, prepare, reject, run_load
 from benchmarks.demo.scenario import (
     CAPACITY,
     COLLECTION,
@@ -26,7 +24,7 @@ from benchmarks.demo.scenario import (
     policies,
     timeline,
 )
-from benchmarks.demo.tally import Tally
+from benchmarks.demo.tables import Display, Tally
 from motorlite import AsyncMongoClient
 
 if TYPE_CHECKING:

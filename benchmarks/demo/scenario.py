@@ -48,11 +48,7 @@ class Phase:
 
 
 REJECTED = 0.6
-PHASES = (
-    Phase("healthy", 2, 0.0),
-    Phase(f"rejects {REJECTED:.0%}", 10, REJECTED),
-    Phase("recovered", 4, 0.0),
-)
+PHASES = (Phase("healthy", 2, 0.0), Phase(f"rejects {REJECTED:.0%}", 10, REJECTED), Phase("recovered", 4, 0.0))
 # 100 requests a second. At 60 % rejections, a request costs the token bucket 0.73 tokens on average: a full bucket
 # lasts for 13 seconds.
 SURVIVAL_LOAD = Load(interval=2.0, seconds=sum(phase.seconds for phase in PHASES))

@@ -1,20 +1,22 @@
-"""Pure: the demo's results as tables for a terminal and as lines for a file."""
+"""Shell: the demo's counts, and its tables: redrawn in a terminal, and as lines of a file."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Self
 
+from rich.live import Live
 from rich.table import Table
 
-from benchmarks.demo.tally import share_range
+from benchmarks.figures import percentile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from rich.console import Console
+
     from benchmarks.demo.scenario import Policy
-    from benchmarks.demo.tally import Counts, Tally
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,3 +133,113 @@ def milliseconds(seconds: float) -> str:
         return "-"
     value = seconds * 1e3
     return f"{value:.1f}" if value < 10 else f"{value:,.0f}"
+
+
+class Display:
+    """Shows finished rows and, in a terminal, the current row."""
+
+    def __init__(self, console: Console, layout: Layout) -> None:
+        self._console = console
+        self._layout = layout
+        self._rows: list[Row] = []
+        self._live = Live(console=console, auto_refresh=False) if console.is_terminal else None
+
+    def __enter__(self) -> Self:
+        if self._live is None:
+            self._print(self._layout.head)
+        else:
+            self._live.start()
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def running(self, row: Row) -> None:
+        if self._live is not None:
+            self._live.update(self._layout.table([*self._rows, row]), refresh=True)
+
+    def finished(self, row: Row) -> None:
+        self._rows.append(row)
+        if self._live is None:
+            self._print(row.cells)
+        else:
+            self._live.update(self._layout.table(self._rows), refresh=True)
+
+    def _print(self, cells: tuple[str, ...]) -> None:
+        self._console.print(self._layout.line(cells), markup=False)
+        self._console.file.flush()
+
+
+# --- counts ---
+
+
+# 95 % of a normal distribution are within so many standard deviations.
+Z: Final = 1.96
+
+
+@dataclass(slots=True)
+class Counts:
+    """Counts of a period; latencies are those of all finished requests, failed ones included, in seconds."""
+
+    served: int = 0
+    failed: int = 0
+    attempts: int = 0
+    retries: int = 0
+    latencies: list[float] = field(default_factory=list)
+
+    @property
+    def requests(self) -> int:
+        return self.served + self.failed
+
+    @property
+    def error_share(self) -> float:
+        return self.failed / self.requests if self.requests else 0.0
+
+    @property
+    def amplification(self) -> float:
+        """Attempts that the server saw for each finished request."""
+        return self.attempts / self.requests if self.requests else 0.0
+
+    def latency(self, share: float) -> float:
+        """The percentile `share` of the latencies; NaN if no request was finished."""
+        return percentile(sorted(self.latencies), share)
+
+    def add(self, other: Counts) -> None:
+        self.served += other.served
+        self.failed += other.failed
+        self.attempts += other.attempts
+        self.retries += other.retries
+        self.latencies += other.latencies
+
+
+def share_range(successes: int, trials: int) -> tuple[float, float]:
+    """The 95 % interval of a share that was counted (Wilson's, which holds for few and for none)."""
+    share, spread = successes / trials, Z * Z / trials
+    middle = share + spread / 2
+    width = Z * math.sqrt(share * (1 - share) / trials + spread / trials / 4)
+    return max(0.0, (middle - width) / (1 + spread)), min(1.0, (middle + width) / (1 + spread))
+
+
+class Tally:
+    """Counts of the current second, the total of all finished seconds, and that of those in an overload."""
+
+    __slots__ = ("now", "overloaded", "peak_attempts", "surprises", "total")
+
+    def __init__(self) -> None:
+        self.now = Counts()
+        self.total = Counts()
+        self.overloaded = Counts()
+        # The most attempts in one second.
+        self.peak_attempts = 0
+        # Errors other than overload rejections; the demo fails if there are any.
+        self.surprises: list[str] = []
+
+    def end_second(self, *, is_overloaded: bool = False) -> Counts:
+        """Finish the current second and return its counts."""
+        ended, self.now = self.now, Counts()
+        self.total.add(ended)
+        if is_overloaded:
+            self.overloaded.add(ended)
+        self.peak_attempts = max(self.peak_attempts, ended.attempts)
+        return ended

@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import importlib
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.arms import ARMS as ASYNC_ARMS
-from benchmarks.arms import POOL_SIZE
-from benchmarks.arms import Arm as AsyncArm
-from benchmarks.loops import THREADS, Loop
+from benchmarks.arms import POOL_SIZE, Arm
+from benchmarks.loops import THREADS
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-    from contextlib import AbstractAsyncContextManager
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
 DATABASE, COLLECTION = "perftest", "corpus"
 
@@ -31,7 +29,7 @@ class Adapter:
         *,
         read_all: Callable[[Any], Awaitable[list[Any]]],
         models: Any,
-        bucket: Callable[[Any], Any],
+        bucket: Callable[[Any], Any] | None,
         is_blocking: bool = False,
     ) -> None:
         self.client = database.client
@@ -40,8 +38,8 @@ class Adapter:
         self.read_all = read_all
         # The module with InsertOne and the like, or None.
         self.models = models
-        # Makes a GridFS bucket of a database.
-        self._bucket = bucket
+        # Makes a GridFS bucket of a database; None: the driver has other methods.
+        self._bucket: Any = bucket
         self.wait = _value if is_blocking else _awaited
 
     async def run_command(self, command: dict[str, Any]) -> Any:
@@ -57,14 +55,6 @@ class Adapter:
         stream = self._bucket(self.database).open_download_stream(file_id)
         data: bytes = await self.wait((await self.wait(stream)).read())
         return data
-
-    def bulk_write(self, models: Sequence[Any]) -> Any:
-        """`Collection::bulkWrite`, to be awaited with `wait`."""
-        return self.corpus.bulk_write(models)
-
-    def client_bulk_write(self, models: Sequence[Any]) -> Any:
-        """`Client::bulkWrite`, to be awaited with `wait`."""
-        return self.client.bulk_write(models)
 
 
 class MongojetAdapter(Adapter):
@@ -89,39 +79,18 @@ async def _value(value: Any) -> Any:
     return value
 
 
-@dataclass(frozen=True, slots=True)
-class Arm:
-    """A driver on an event loop, or in threads."""
-
-    name: str
-    loop: Loop
-    open: Callable[[str], AbstractAsyncContextManager[Adapter]]
-    missing: Callable[[], list[str]]
-    about: Callable[[], str]
-
-
-def _async_arm(name: str, bucket: str) -> Arm:
-    arm = ASYNC_ARMS[name]
+def _async_arm(name: str, bucket: str = "") -> Arm:
+    arm, kind = ASYNC_ARMS[name], MongojetAdapter if name == "mongojet" else Adapter
+    module, _, maker = bucket.partition(":")
 
     @asynccontextmanager
     async def open_adapter(uri: str) -> AsyncIterator[Adapter]:
         async with arm.open(uri) as driver:
-            assert driver.read_all is not None
-            kind = MongojetAdapter if name == "mongojet" else Adapter
-            make = _imported(bucket) if bucket else None
+            make = getattr(importlib.import_module(module), maker) if bucket else None
             database = driver.database.client[DATABASE]
-            yield kind(database, read_all=driver.read_all, models=driver.models, bucket=make)  # type: ignore[arg-type]
+            yield kind(database, read_all=driver.read_all, models=driver.models, bucket=make)
 
-    return Arm(name, arm.loop, open_adapter, arm.missing, lambda: _about(arm))
-
-
-def _about(arm: AsyncArm) -> str:
-    return "; ".join(filter(None, (arm.version(), arm.note)))
-
-
-def _imported(path: str) -> Any:
-    module, _, name = path.partition(":")
-    return getattr(importlib.import_module(module), name)
+    return replace(arm, open=open_adapter)
 
 
 @asynccontextmanager
@@ -145,8 +114,8 @@ ARMS = {
         _async_arm("motorlite-uvloop", _MOTORLITE),
         _async_arm("motorlite-trio", _MOTORLITE),
         _async_arm("pymongo", "gridfs.asynchronous:AsyncGridFSBucket"),
-        Arm("pymongo-sync", THREADS, _open_pymongo, list, lambda: f"{ASYNC_ARMS['pymongo'].version()}, blocking"),
+        Arm("pymongo-sync", ("pymongo",), _open_pymongo, THREADS, note="blocking"),
         _async_arm("motor", "motor.motor_asyncio:AsyncIOMotorGridFSBucket"),
-        _async_arm("mongojet", ""),
+        _async_arm("mongojet"),
     )
 }

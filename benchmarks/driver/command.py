@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import platform
@@ -15,17 +14,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pymongo
 
-from benchmarks.arms import POOL_SIZE, arm_uri
+from benchmarks.arms import POOL_SIZE, arm_uri, names
 from benchmarks.driver import data
 from benchmarks.driver.adapters import ARMS
 from benchmarks.driver.preparing import Preparation
 from benchmarks.driver.report import as_json, as_markdown, render
-from benchmarks.driver.scores import Iteration, scores, verdict
-from benchmarks.driver.tasks import CLIENT_BULK_WIRE_VERSION, TASKS, Scale
-from benchmarks.speed.rounds import rotated, say, server
-from benchmarks.workers import ArmFailedError, Worker
+from benchmarks.driver.tasks import CLIENT_BULK_WIRE_VERSION, TASKS, Iteration, Scale, scores, verdict
+from benchmarks.processes import ChildFailedError, Worker, say
+from benchmarks.speed.rounds import rotated, server
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Iterator, Sequence
 
 FULL: Final = Scale()
@@ -85,7 +84,7 @@ class Run:
     def _ask(self, arm: str, task: str) -> dict[str, Any] | None:
         try:
             return self._workers[arm].run(limit=LIMIT, task=task)
-        except ArmFailedError as error:
+        except ChildFailedError as error:
             say(f"{arm} failed in {task} and is left out: {error}")
             self.failures[arm] = f"failed in {task}: {error}"
             self._workers.pop(arm).close()
@@ -145,7 +144,7 @@ def _facts(arms: Sequence[str], version: str, busy: float) -> dict[str, Any]:
         "load_before": busy,
         "server": version,
         "pool_size": POOL_SIZE,
-        "arms": {arm: ARMS[arm].about() for arm in arms},
+        "arms": {arm: ARMS[arm].about for arm in arms},
     }
 
 
@@ -173,25 +172,10 @@ def _is_possible(task: str, client: pymongo.MongoClient[dict[str, Any]], left_ou
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
-    parser.add_argument("--tasks", type=_tasks, default=[*TASKS], help=f"of {', '.join(TASKS)}")
-    parser.add_argument("--arms", type=_arms, default=[*ARMS], help=f"of {', '.join(ARMS)}")
+    parser.add_argument("--tasks", type=names(TASKS, "tasks"), default=[*TASKS], help=f"of {', '.join(TASKS)}")
+    parser.add_argument("--arms", type=names(ARMS), default=[*ARMS], help=f"of {', '.join(ARMS)}")
     parser.add_argument("--seconds", type=float, default=5.0, help="for each task and arm (default: 5)")
     parser.add_argument("--quick", action="store_true", help="few operations, once: it proves nothing")
     parser.add_argument("--full", action="store_true", help="as the specification has it: a minute, all files (hours)")
     parser.add_argument("--uri", help="measure against this deployment instead of starting a mongod")
     parser.add_argument("--reports", type=Path, default=Path("reports"), help="for driver.md and driver.json")
-
-
-def _tasks(text: str) -> list[str]:
-    return _names(text, TASKS, "tasks")
-
-
-def _arms(text: str) -> list[str]:
-    return _names(text, ARMS, "arms")
-
-
-def _names(text: str, known: dict[str, Any], what: str) -> list[str]:
-    names = text.split(",")
-    if unknown := [name for name in names if name not in known]:
-        raise argparse.ArgumentTypeError(f"unknown {what}: {', '.join(unknown)}; choose from {', '.join(known)}")
-    return names

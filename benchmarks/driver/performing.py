@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.driver.tasks import DOCUMENTS_PER_FILE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator
+    from collections.abc import Callable, Coroutine, Iterable, Iterator
     from pathlib import Path
 
     from benchmarks.driver.adapters import Adapter
@@ -41,8 +41,20 @@ class Performer:
         """What an iteration of a task does, or None if the driver cannot do it."""
         if "bulk_write" in task and self._adapter.models is None:
             return None
-        found: Do = getattr(self, f"_{task}")()
+        size, _, rest = task.partition("_")
+        is_sized = size in ("small", "large")
+        found: Do = getattr(self, f"_{rest}")(size) if is_sized else getattr(self, f"_{task}")()
         return found
+
+    def _each_in_turn(self, operations: Iterable[Callable[[], Any]]) -> Do:
+        """Operations of the driver, one after the other."""
+        wait, operations = self._adapter.wait, list(operations)
+
+        async def do() -> None:
+            for operation in operations:
+                await wait(operation())
+
+        return do
 
     def _run_command(self) -> Do:
         adapter, times = self._adapter, self._scale.operations
@@ -58,27 +70,10 @@ class Performer:
 
         async def do() -> None:
             for number in range(1, times + 1):
-                found = await wait(corpus.find_one({"_id": number}))
-                if found is None:
+                if await wait(corpus.find_one({"_id": number})) is None:
                     raise ValueError(f"document {number} is missing")
 
         return do
-
-    def _insert_each(self, name: str, count: int) -> Do:
-        corpus, wait = self._adapter.corpus, self._adapter.wait
-        documents = self._copies(name, count)
-
-        async def do() -> None:
-            for document in documents:
-                await wait(corpus.insert_one(document))
-
-        return do
-
-    def _small_insert_one(self) -> Do:
-        return self._insert_each("small_doc", self._scale.operations)
-
-    def _large_insert_one(self) -> Do:
-        return self._insert_each("large_doc", self._scale.large_operations)
 
     def _find_many(self) -> Do:
         adapter, count = self._adapter, self._scale.operations
@@ -88,78 +83,49 @@ class Performer:
 
         return do
 
-    def _insert_many(self, name: str, count: int) -> Do:
-        adapter, documents = self._adapter, self._copies(name, count)
+    # --- writes, of small and of large documents ---
 
-        async def do() -> None:
-            await adapter.wait(adapter.corpus.insert_many(documents))
+    def _copies(self, size: str) -> list[dict[str, Any]]:
+        """New documents each time, since drivers add an `_id` to them."""
+        document = self._data.document(f"{size}_doc")
+        count = self._scale.operations if size == "small" else self._scale.large_operations
+        return [{**document} for _ in range(count)]
 
-        return do
+    def _insert_one(self, size: str) -> Do:
+        insert = self._adapter.corpus.insert_one
+        return self._each_in_turn(partial(insert, document) for document in self._copies(size))
 
-    def _small_insert_many(self) -> Do:
-        return self._insert_many("small_doc", self._scale.operations)
+    def _insert_many(self, size: str) -> Do:
+        return self._each_in_turn([partial(self._adapter.corpus.insert_many, self._copies(size))])
 
-    def _large_insert_many(self) -> Do:
-        return self._insert_many("large_doc", self._scale.large_operations)
+    def _bulk_write(self, size: str) -> Do:
+        make = self._adapter.models.InsertOne
+        return self._each_in_turn([partial(self._adapter.corpus.bulk_write, [make(one) for one in self._copies(size)])])
 
-    # --- bulk writes ---
+    def _client_bulk_write(self, size: str) -> Do:
+        make, namespace = self._adapter.models.InsertOne, f"{self._adapter.database.name}.{self._adapter.corpus.name}"
+        models = [make(document, namespace=namespace) for document in self._copies(size)]
+        return self._each_in_turn([partial(self._adapter.client.bulk_write, models)])
 
-    def _inserts(self, name: str, count: int) -> list[Any]:
-        return [self._adapter.models.InsertOne(document) for document in self._copies(name, count)]
-
-    def _bulk(self, models: list[Any]) -> Do:
-        adapter = self._adapter
-
-        async def do() -> None:
-            await adapter.wait(adapter.bulk_write(models))
-
-        return do
-
-    def _client_bulk(self, models: list[Any]) -> Do:
-        adapter = self._adapter
-
-        async def do() -> None:
-            await adapter.wait(adapter.client_bulk_write(models))
-
-        return do
-
-    def _small_bulk_write(self) -> Do:
-        return self._bulk(self._inserts("small_doc", self._scale.operations))
-
-    def _large_bulk_write(self) -> Do:
-        return self._bulk(self._inserts("large_doc", self._scale.large_operations))
-
-    def _mixed_bulk_write(self) -> Do:
-        make, document = self._adapter.models, self._data.document("small_doc")
-        return self._bulk(
-            [
-                model
-                for _ in range(self._scale.operations)
-                for model in (make.InsertOne({**document}), make.ReplaceOne({}, {**document}), make.DeleteOne({}))
-            ]
-        )
-
-    def _in_client(self, name: str, count: int) -> list[Any]:
-        namespace = f"{self._adapter.database.name}.{self._adapter.corpus.name}"
-        return [self._adapter.models.InsertOne(document, namespace=namespace) for document in self._copies(name, count)]
-
-    def _small_client_bulk_write(self) -> Do:
-        return self._client_bulk(self._in_client("small_doc", self._scale.operations))
-
-    def _large_client_bulk_write(self) -> Do:
-        return self._client_bulk(self._in_client("large_doc", self._scale.large_operations))
-
-    def _mixed_client_bulk_write(self) -> Do:
+    def _mixed(self, **options: Callable[[int], str]) -> list[Any]:
         make, document = self._adapter.models, self._data.document("small_doc")
         models: list[Any] = []
         for number in range(self._scale.operations):
-            namespace = f"{self._adapter.database.name}.{COLLECTIONS[number % len(COLLECTIONS)]}"
+            given = {name: of(number) for name, of in options.items()}
             models += [
-                make.InsertOne({**document}, namespace=namespace),
-                make.ReplaceOne({}, {**document}, namespace=namespace),
-                make.DeleteOne({}, namespace=namespace),
+                make.InsertOne({**document}, **given),
+                make.ReplaceOne({}, {**document}, **given),
+                make.DeleteOne({}, **given),
             ]
-        return self._client_bulk(models)
+        return models
+
+    def _mixed_bulk_write(self) -> Do:
+        return self._each_in_turn([partial(self._adapter.corpus.bulk_write, self._mixed())])
+
+    def _mixed_client_bulk_write(self) -> Do:
+        database = self._adapter.database.name
+        models = self._mixed(namespace=lambda number: f"{database}.{COLLECTIONS[number % len(COLLECTIONS)]}")
+        return self._each_in_turn([partial(self._adapter.client.bulk_write, models)])
 
     # --- GridFS ---
 
@@ -228,11 +194,6 @@ class Performer:
             await loop.in_thread(partial((output / path.name).write_bytes, data))
 
         return self._each(self._data.binary_files(), work)
-
-    def _copies(self, name: str, count: int) -> list[dict[str, Any]]:
-        """New documents each time, since drivers add an `_id` to them."""
-        document = self._data.document(name)
-        return [{**document} for _ in range(count)]
 
 
 def _check(found: int, expected: int) -> None:

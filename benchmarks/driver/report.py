@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.driver.scores import BASELINE, PERCENTILES, composites, percentile, scores, verdict
-from benchmarks.driver.tasks import COMPOSITES, TASKS
-from benchmarks.report import align, markdown
+from benchmarks.driver.tasks import BASELINE, COMPOSITES, PERCENTILES, TASKS, composites, percentile, scores, verdict
+from benchmarks.figures import align, markdown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from benchmarks.driver.scores import Iteration
-    from benchmarks.driver.tasks import Scale
+    from benchmarks.driver.tasks import Iteration, Scale
 
     Rows = Sequence[Sequence[str]]
 

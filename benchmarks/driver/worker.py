@@ -17,10 +17,10 @@ from benchmarks.driver.adapters import ARMS
 from benchmarks.driver.data import Data
 from benchmarks.driver.performing import Performer
 from benchmarks.driver.tasks import Scale
-from benchmarks.speed.worker import answer, cpu_seconds, describe
+from benchmarks.processes import answer, cpu_seconds, describe
 
 if TYPE_CHECKING:
-    from benchmarks.driver.adapters import Arm
+    from benchmarks.arms import Arm
     from benchmarks.driver.performing import Do
 
 

@@ -13,7 +13,10 @@ import select
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 HERE = Path(__file__).resolve().parents[2]
 
@@ -37,15 +40,14 @@ def main() -> None:
     if not Path(motorlite.__file__).is_relative_to(Path(arguments.root).resolve()):
         raise SystemExit(f"imported {motorlite.__file__}, which is not in {arguments.root}")
     sys.path[0] = str(HERE)
-    from benchmarks.instructions.marks import Recorder
-    from benchmarks.instructions.parts import TARGETS
-    from benchmarks.instructions.workloads import ARMS
+    from benchmarks.instructions.marks import TARGETS, Recorder
+    from benchmarks.instructions.workloads import ARMS, operations, uri
 
     arm = ARMS[arguments.arm]
     recorder = Recorder()
     missing = recorder.install(TARGETS) if arguments.parts else []
-    run = Run(arguments, recorder)
-    arm.loop.run(partial(run.perform, arm))
+    run = Run(arguments, recorder, lambda driver: operations(driver, arguments.documents)[arguments.operation])
+    arm.loop.run(partial(run.perform, arm, uri(arguments.port)))
     if arguments.parts:
         recorder.probe()
     print(json.dumps({"marks": recorder.marks[run.before :], "missing": missing}), flush=True)
@@ -55,9 +57,10 @@ def main() -> None:
 class Run:
     """The tasks that share the operations."""
 
-    def __init__(self, arguments: argparse.Namespace, recorder: Any) -> None:
+    def __init__(self, arguments: argparse.Namespace, recorder: Any, operation: Callable[[Any], Any]) -> None:
         self._arguments = arguments
         self._recorder = recorder
+        self._operation = operation
         self._done = 0
         first = arguments.warm_up + max(arguments.tasks, arguments.each // 4)
         self._go = arguments.warm_up
@@ -66,13 +69,12 @@ class Run:
         # The number of marks before counting began.
         self.before = 0
 
-    async def perform(self, arm: Any) -> None:
+    async def perform(self, arm: Any, uri: str) -> None:
         """Open the driver and repeat the operation."""
-        given = self._arguments
-        async with arm.open(given.port, given.tasks) as driver:
-            operation = driver(given.operation, given.documents)
+        async with arm.open(uri) as driver:
+            operation = self._operation(driver)
             await operation()
-            await arm.loop.all_of([partial(self._repeat, operation)] * given.tasks)
+            await arm.loop.all_of([partial(self._repeat, operation)] * self._arguments.tasks)
 
     async def _repeat(self, operation: Any) -> None:
         while self._done < self._last:

@@ -8,20 +8,16 @@ import re
 import subprocess
 import sys
 import tempfile
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.instructions.marks import Mark
-from benchmarks.instructions.parts import by_part, overheads
+from benchmarks.instructions.marks import Mark, by_part, overheads
+from benchmarks.processes import ROOT, serving
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from benchmarks.instructions.marks import Part
 
-    from benchmarks.instructions.parts import Part
-
-HERE = Path(__file__).resolve().parents[2]
 CLIENT = Path(__file__).with_name("client.py")
 TOTALS = re.compile(r"^totals: (\d+)$", re.MULTILINE)
 
@@ -44,7 +40,7 @@ class Job:
     each: int
     samples: int
     # The checkout whose motorlite runs.
-    root: Path = HERE
+    root: Path = ROOT
 
     def count(self) -> list[float]:
         """Instructions per operation, of each sample."""
@@ -59,7 +55,10 @@ class Job:
         return by_part(marks, spans, overheads(marks, spans), each), missing
 
     def _run(self, each: int, samples: int, *, parts: bool) -> tuple[list[Mark], list[int], list[str]]:
-        with tempfile.TemporaryDirectory() as folder, peer(self.documents) as port:
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            serving("benchmarks.instructions.peer", str(self.documents)) as port,
+        ):
             client = subprocess.Popen(
                 [
                     *("valgrind", "--tool=callgrind", "--instr-atstart=no", "--dump-before=getppid", "-q"),
@@ -113,23 +112,3 @@ def compile_driver(root: Path) -> None:
 def _environment() -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     return {**kept, "PYTHONHASHSEED": "0"}
-
-
-@contextmanager
-def peer(documents: int, *more: str) -> Iterator[int]:
-    """The constant server in a process of its own; yields its port."""
-    server = subprocess.Popen(
-        [sys.executable, "-m", "benchmarks.instructions.peer", str(documents), *more],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=HERE,
-    )
-    assert server.stdin is not None
-    assert server.stdout is not None
-    try:
-        yield int(server.stdout.readline())
-    finally:
-        server.stdin.close()
-        server.stdout.close()
-        server.wait()

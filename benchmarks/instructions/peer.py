@@ -8,35 +8,17 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import struct
 import sys
 from typing import TYPE_CHECKING, Any
 
 import bson
 
-from benchmarks.documents import COLLECTION, DATABASE, document
+from benchmarks.documents import COLLECTION, DATABASE, HEADER, HELLO, MORE_TO_COME, OP_QUERY, document, reply_to
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-HEADER = struct.Struct("<iiii")
-OP_REPLY, OP_QUERY, OP_MSG = 1, 2004, 2013
 COMMAND_NAME = 26  # where the name of the first field begins in a command without a sequence before it
-MORE_TO_COME = 1 << 1
-
-HELLO = {
-    "helloOk": True,
-    "isWritablePrimary": True,
-    "ismaster": True,
-    "maxBsonObjectSize": 16 * 1024 * 1024,
-    "maxMessageSizeBytes": 48_000_000,
-    "maxWriteBatchSize": 100_000,
-    "logicalSessionTimeoutMinutes": 30,
-    "minWireVersion": 0,
-    "maxWireVersion": 17,
-    "readOnly": False,
-    "ok": 1.0,
-}
 
 
 def replies(documents: int) -> dict[bytes, bytes]:
@@ -88,17 +70,12 @@ class Peer(asyncio.Protocol):
                 self._transport.write(reply)
 
     def _answer(self, message: bytes) -> bytes:
-        _, request_id, _, opcode = HEADER.unpack_from(message)
-        if opcode == OP_QUERY:  # the first hello of some drivers
-            body = self._bodies[b"hello"]
-            return HEADER.pack(36 + len(body), 1, request_id, OP_REPLY) + struct.pack("<iqii", 8, 0, 0, 1) + body
-        if int.from_bytes(message[16:20], "little") & MORE_TO_COME:
-            return b""
+        if HEADER.unpack_from(message)[3] == OP_QUERY:
+            return reply_to(message, self._bodies[b"hello"])
         name = command_name(message)
-        if name in self._silent:
+        if int.from_bytes(message[16:20], "little") & MORE_TO_COME or name in self._silent:
             return b""
-        body = self._bodies.get(name) or bson.encode({"ok": 1.0})
-        return HEADER.pack(21 + len(body), 1, request_id, OP_MSG) + b"\0\0\0\0\0" + body
+        return reply_to(message, self._bodies.get(name) or bson.encode({"ok": 1.0}))
 
 
 async def serve(documents: int, silent: Collection[bytes]) -> None:

@@ -6,9 +6,12 @@ import asyncio
 import importlib
 import sys
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.report import align
+import anyio
+
+from benchmarks.figures import align
 from motorlite.testing import LocalServer, failpoints
 
 if TYPE_CHECKING:
@@ -59,30 +62,41 @@ def connections_created(server: LocalServer) -> int:
     return int(server.command({"serverStatus": 1})["connections"]["totalCreated"])
 
 
-async def abandon(scenario: Scenario, find_one: Callable[[], Awaitable[Any]], tasks: int, count: int) -> int:
-    """Start `count` operations in `tasks` tasks; return the number of abandoned ones."""
-    left = count
-    abandoned = 0
+async def drive(tasks: int, operations: int, one: Callable[[], Awaitable[bool]]) -> int:
+    """Run `operations` operations in `tasks` tasks; return how many of them were answered in time."""
+    left, answered = operations, 0
 
     async def work() -> None:
-        nonlocal left, abandoned
+        nonlocal left, answered
         while left > 0:
             left -= 1
-            try:
-                if scenario.is_cancelled:
-                    async with asyncio.timeout(scenario.caller_waits):
-                        await find_one()
-                else:
-                    await find_one()
-            except Exception as error:
-                if not (isinstance(error, TimeoutError) or getattr(error, "timeout", False)):
-                    raise
-                abandoned += 1
+            is_answered = await one()
+            answered += is_answered
 
     async with asyncio.TaskGroup() as group:
         for _ in range(tasks):
             group.create_task(work())
-    return abandoned
+    return answered
+
+
+async def attempt(limit: str, seconds: float, module: Any, find_one: Callable[[], Awaitable[Any]]) -> bool:
+    """Run one operation under a limit; return whether its reply arrived in time."""
+    if limit == "anyio scope":
+        with anyio.move_on_after(seconds) as scope:
+            await find_one()
+        return not scope.cancelled_caught
+    try:
+        if limit == "asyncio.timeout":
+            async with asyncio.timeout(seconds):
+                await find_one()
+        else:
+            with module.timeout(seconds):
+                await find_one()
+    except Exception as error:
+        if not (isinstance(error, TimeoutError) or getattr(error, "timeout", False)):
+            raise
+        return False
+    return True
 
 
 async def measure(arm: str, scenario: Scenario, server: LocalServer, tasks: int, count: int) -> Outcome:
@@ -92,19 +106,19 @@ async def measure(arm: str, scenario: Scenario, server: LocalServer, tasks: int,
         collection = client[DATABASE][COLLECTION]
         await asyncio.gather(*(collection.find_one() for _ in range(tasks)))
 
-        async def find_one() -> Any:
-            if scenario.is_cancelled:
-                return await collection.find_one()
-            with module.timeout(scenario.caller_waits):
-                return await collection.find_one()
+        limit = "asyncio.timeout" if scenario.is_cancelled else "driver's timeout"
+
+        async def abandon(operations: int) -> int:
+            one = partial(attempt, limit, scenario.caller_waits, module, collection.find_one)
+            return operations - await drive(tasks, operations, one)
 
         block_ms = round(scenario.server_takes * 1000)
         server.command(failpoints.fail_command(["find"], block_ms=block_ms))
         try:
             # First let the pool grow to the scenario's size: connections in use, and those with a pending reply.
-            await abandon(scenario, find_one, tasks, tasks * (20 if scenario.is_answered_in_time else 2))
+            await abandon(tasks * (20 if scenario.is_answered_in_time else 2))
             before = await asyncio.to_thread(connections_created, server)
-            abandoned = await abandon(scenario, find_one, tasks, count)
+            abandoned = await abandon(count)
             created = await asyncio.to_thread(connections_created, server) - before
         finally:
             server.command(failpoints.off())

@@ -15,12 +15,13 @@ from dataclasses import dataclass
 from statistics import mean
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
+from benchmarks.figures import markdown
 from motorlite._admission.concurrency_limit import AdaptiveLimit
 from motorlite.overload import ConcurrencyLimit
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
 POOL: Final = 100
 CAPACITY: Final = 20
@@ -120,7 +121,6 @@ class Phase(NamedTuple):
     limit: float
     # Time that operations spent at the server, in seconds.
     median: float
-    slowest_percent: float
     # Errors of overload per second.
     errors: float
 
@@ -221,7 +221,6 @@ class Simulation:
                 len(durations) / seconds * SERVICE / self._scenario.capacity(first),
                 mean(value for time, value in self.limits if first <= time < last),
                 durations[len(durations) // 2],
-                durations[len(durations) * 99 // 100],
                 sum(first <= time < last for time in self.errors) / seconds,
             )
 
@@ -233,19 +232,15 @@ def measure(scenario: Scenario, limit: Limit) -> list[Phase]:
     return list(simulation.phases())
 
 
-def table(scenario: Scenario) -> Iterator[str]:
-    """Compare all limits, as lines of a table: the phases with full, with half and again with full capacity."""
-    yield "| limit | throughput, % of capacity | mean limit | median at the server, ms | errors/s |"
-    yield "|---|---|---|---|---|"
+def table(scenario: Scenario) -> str:
+    """Compare all limits: the phases with full, with half and again with full capacity."""
+    rows: list[Sequence[str]] = [
+        ("limit", "throughput, % of capacity", "mean limit", "median at the server, ms", "errors/s")
+    ]
     for name, make in LIMITS.items():
-        phases = measure(scenario, make())
-        cells = (
-            " / ".join(f"{100 * phase.throughput:.0f}" for phase in phases),
-            " / ".join(f"{phase.limit:.0f}" for phase in phases),
-            " / ".join(f"{1000 * phase.median:.0f}" for phase in phases),
-            " / ".join(f"{phase.errors:.0f}" for phase in phases),
-        )
-        yield f"| {name} | {' | '.join(cells)} |"
+        values = ((100 * one.throughput, one.limit, 1000 * one.median, one.errors) for one in measure(scenario, make()))
+        rows.append((name, *(" / ".join(f"{value:.0f}" for value in each) for each in zip(*values, strict=True))))
+    return markdown(rows)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -259,6 +254,5 @@ def run(arguments: argparse.Namespace) -> int:
         for name, service in SERVICE_TIMES.items():
             behaviour = "never refuses" if room is None else f"refuses when {room} operations wait"
             print(f"\nService time: {name}; the server {behaviour}\n")
-            for line in table(Scenario(service=service, room=room, seconds=arguments.seconds)):
-                print(line, flush=True)
+            print(table(Scenario(service=service, room=room, seconds=arguments.seconds)), flush=True)
     return 0

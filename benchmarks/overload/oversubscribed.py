@@ -11,17 +11,16 @@ import importlib
 import sys
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import anyio
-
-from benchmarks.overload.abandoned import connections_created
-from benchmarks.report import align
+from benchmarks.figures import align
+from benchmarks.overload.abandoned import attempt, connections_created, drive
 from motorlite.testing import LocalServer, failpoints
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Sequence
 
 ARMS = {"motorlite": "motorlite", "pymongo": "pymongo"}
 DATABASE, COLLECTION = "motorlite_oversubscribed", "c"
@@ -58,84 +57,38 @@ class Outcome:
         return self.created * 1000 / self.operations
 
 
-async def attempt(limit: str, module: Any, find_one: Callable[[], Awaitable[Any]]) -> bool:
-    """Run one operation under its limit; return whether its reply arrived in time."""
-    if limit == "asyncio.timeout":
-        try:
-            async with asyncio.timeout(CALLER_WAITS):
-                await find_one()
-        except TimeoutError:
-            return False
-        return True
-    if limit == "anyio scope":
-        with anyio.move_on_after(CALLER_WAITS) as scope:
-            await find_one()
-        return not scope.cancelled_caught
-    try:
-        with module.timeout(CALLER_WAITS):
-            await find_one()
-    except Exception as error:
-        if not getattr(error, "timeout", False):
-            raise
-        return False
-    return True
-
-
-async def drive(tasks: int, operations: int, one: Callable[[], Awaitable[bool]]) -> tuple[int, float]:
-    """Run `operations` operations in `tasks` tasks; return the number of successes and the seconds taken."""
-    left, succeeded = operations, 0
-
-    async def work() -> None:
-        nonlocal left, succeeded
-        while left > 0:
-            left -= 1
-            answered = await one()
-            succeeded += answered
-
-    started = time.perf_counter()
-    async with asyncio.TaskGroup() as group:
-        for _ in range(tasks):
-            group.create_task(work())
-    return succeeded, time.perf_counter() - started
-
-
 async def measure(arm: str, limit: str, tasks: int, operations: int, server: LocalServer) -> Outcome:
     """Run one driver on a warm pool."""
     module: Any = importlib.import_module(ARMS[arm])
     async with module.AsyncMongoClient(server.uri, maxPoolSize=CONNECTIONS) as client:
         collection = client[DATABASE][COLLECTION]
 
-        async def find_one() -> Any:
-            return await collection.find_one()
-
         async def unlimited() -> bool:
-            await find_one()
+            await collection.find_one()
             return True
 
         await drive(CONNECTIONS, 10 * CONNECTIONS, unlimited)
         server.command(failpoints.fail_command(["find"], block_ms=round(SERVER_TAKES * 1000)))
         try:
-            _, elapsed = await drive(CONNECTIONS, 5 * CONNECTIONS, unlimited)
+            started = time.perf_counter()
+            await drive(CONNECTIONS, 5 * CONNECTIONS, unlimited)
+            alone = (time.perf_counter() - started) / 5
             before = await asyncio.to_thread(connections_created, server)
-            succeeded, took = await drive(tasks, operations, lambda: attempt(limit, module, find_one))
+            started = time.perf_counter()
+            one = partial(attempt, limit, CALLER_WAITS, module, collection.find_one)
+            succeeded = await drive(tasks, operations, one)
+            took = time.perf_counter() - started
             created = await asyncio.to_thread(connections_created, server) - before
         finally:
             server.command(failpoints.off())
-    return Outcome(arm, limit, tasks, operations, succeeded, created, took, elapsed / 5)
+    return Outcome(arm, limit, tasks, operations, succeeded, created, took, alone)
 
 
 def render(outcomes: Sequence[Outcome]) -> str:
     """One line per run."""
     head = ("limit", "tasks", "driver", "succeeded", "of capacity", "new connections per 1000")
     rows = [
-        (
-            one.limit,
-            str(one.tasks),
-            one.arm,
-            str(one.succeeded),
-            f"{one.share:.0%}",
-            f"{one.per_thousand:.0f}",
-        )
+        (one.limit, str(one.tasks), one.arm, str(one.succeeded), f"{one.share:.0%}", f"{one.per_thousand:.0f}")
         for one in outcomes
     ]
     return align([head, *rows])

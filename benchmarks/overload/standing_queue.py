@@ -1,30 +1,36 @@
-"""Pure: what the order of a wait queue is worth when more callers come than the server can serve.
+"""Shell: what the order of a wait queue is worth when more callers come than the server can serve.
 
-A simulation in virtual time around the real pool: callers arrive at random, at a multiple of what the connections can
-serve, and each gives up after a fixed time. The figure is the goodput: the share of the capacity that went into answers
-for which a caller still waited.
+Real clients in virtual time: callers arrive at random, at a multiple of what the connections can serve, and each gives
+up after a fixed time. The figure is the goodput: the share of the capacity that went into answers for which a caller
+still waited.
 """
 
 from __future__ import annotations
 
+import asyncio
 import random
-from dataclasses import dataclass, replace
-from heapq import heappop, heappush
-from itertools import count
+from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
-from benchmarks.report import align
-from motorlite._admission.tickets import Request, Ticket
-from motorlite._client.settings import pool_options
-from motorlite._connection.handshake import Purpose
-from motorlite._options.options import client_options
-from motorlite._pool.state import Close, Drain, Establish, PoolState
+import bson
+
+import motorlite
+from benchmarks import virtual
+from benchmarks.documents import HELLO, reply_to
+from benchmarks.figures import align
+from motorlite._client.world import World
+from motorlite._net.memory import MemoryStream
+from motorlite.errors import PyMongoError
 from motorlite.overload import WaitQueue
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
+
+    from motorlite import AsyncCollection
+    from motorlite._base.values import Address
+    from motorlite._net.runtime import Connector, Framer, Runtime
 
 CONNECTIONS: Final = 10
 # Seconds that an operation takes on average; the times are exponentially distributed.
@@ -34,7 +40,7 @@ LOADS: Final = (1.3, 2.0, 4.0)
 DEPTH: Final = 10_000
 SEED: Final = 7
 # Nothing is counted before, so that the queue has settled.
-WARM_UP: Final = 5.0
+WARM_UP: Final = 2.0
 ORDERS: Final[dict[str, WaitQueue | None]] = {
     # Equal priorities leave the strict order.
     "first in, first out": WaitQueue("queue", DEPTH, 60.0, "priority", None),
@@ -42,6 +48,7 @@ ORDERS: Final[dict[str, WaitQueue | None]] = {
     "fifo": WaitQueue("queue", DEPTH, 60.0, "fifo", None),
     "adaptive": WaitQueue("queue", DEPTH, 60.0, "adaptive", None),
 }
+FOUND: Final = bson.encode({"cursor": {"firstBatch": [], "id": 0, "ns": "d.c"}, "ok": 1.0})
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,150 +67,79 @@ class Outcome:
     slowest: float
 
 
-class _Stream:
-    ask_after = 1.0
-    is_closed = False
+class _Server:
+    """Answers each operation after a random time, whatever else is under way."""
 
-    def is_healthy(self) -> bool:
-        return True
+    def __init__(self) -> None:
+        self._dice = random.Random(SEED)
 
+    def connector(self, runtime: Runtime, _tls: object, _proxy: object = None) -> Connector:
+        async def connect(address: Address, framer: Framer, until: float) -> MemoryStream:
+            return MemoryStream(runtime, address, framer, self)
 
-class _Connection:
-    """What a pool reads of a connection."""
+        return connect
 
-    def __init__(self, number: int) -> None:
-        self.id = number
-        self.generation = 0
-        self.service_id = None
-        self.purpose = Purpose.OTHER
-        self.idle_since = self.in_use_since = self.asked_for_at = 0.0
-        self.haste = None
-        self.interruption = None
-        self.owed: int | None = None
-        self.owed_until = -inf
-        self.stream = _Stream()
+    def data_received(self, stream: MemoryStream, data: bytes) -> None:
+        is_find = b"\x02find\x00" in data[:40]
+        reply = reply_to(data, FOUND if is_find else bson.encode(HELLO))
+        seconds = self._dice.expovariate(1 / TAKES) if is_find else 0.0
+        asyncio.get_running_loop().call_later(seconds, stream.deliver, reply)
+
+    def client_closed(self, stream: MemoryStream) -> None:
+        """Nothing is left to do."""
 
 
-class _Caller:
-    """One operation, and the waiter of its request."""
-
-    __slots__ = ("arrived", "connection", "is_gone", "on_offer", "request")
-
-    def __init__(self, arrived: float, on_offer: Callable[[_Caller, Any], None]) -> None:
-        self.arrived = arrived
-        self.on_offer = on_offer
-        self.connection: Any = None
-        self.is_gone = False
-        self.request: Request | None = None
-
-    def offer(self, value: object) -> bool:
-        if self.is_gone or self.connection is not None:
-            return False
-        self.on_offer(self, value)
-        return True
-
-
+@dataclass(slots=True)
 class Simulation:
     """One pool and its callers."""
 
-    def __init__(self, queue: WaitQueue | None, load: float, patience: float, *, is_seen: bool) -> None:
-        options = replace(
-            pool_options(client_options()),
-            max_size=CONNECTIONS,
-            max_connecting=CONNECTIONS,
-            wait_queue=queue,
-            wait_queue_timeout=None,
-        )
-        self.state = PoolState(("db.example", 27017), options)
-        self.state.ready()
-        self.now = 0.0
-        self._patience = patience
-        # Whether the driver knows when the caller gives up.
-        self._is_seen = is_seen
-        self._rate = load * CONNECTIONS / TAKES
-        self._random = random.Random(SEED)
-        self._events: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
-        self._numbers = count()
-        self.arrived = self.dropped = 0
-        self.latencies: list[float] = []
+    queue: WaitQueue | None
+    load: float
+    patience: float
+    # Whether the driver knows when the caller gives up.
+    is_seen: bool
+    arrived: int = 0
+    dropped: int = 0
+    latencies: list[float] = field(default_factory=list)
 
-    def run(self, seconds: float) -> None:
-        self._at(0.0, self._arrive)
-        while self._events:
-            self.now, _, act, arguments = heappop(self._events)
-            if self.now > WARM_UP + seconds:
-                return
-            act(*arguments)
-            self._perform()
+    async def run(self, seconds: float) -> None:
+        """Let callers come."""
+        loop, dice = asyncio.get_running_loop(), random.Random(SEED)
+        end, gap = WARM_UP + seconds, TAKES / CONNECTIONS / self.load
+        world = World(connector=_Server().connector)
+        options: dict[str, Any] = {"maxPoolSize": CONNECTIONS, "maxConnecting": CONNECTIONS, "wait_queue": self.queue}
+        async with virtual.client("mongodb://db.example/", world, **options) as client:
+            await asyncio.gather(*(client.d.c.find_one() for _ in range(CONNECTIONS)))
+            start = now = loop.time()
+            async with asyncio.TaskGroup() as callers:
+                while (now := now + dice.expovariate(1 / gap)) < start + end:
+                    await asyncio.sleep(now - loop.time())
+                    callers.create_task(self._call(client.d.c, now - start, end))
 
-    def _at(self, moment: float, act: Callable[..., None], *arguments: Any) -> None:
-        heappush(self._events, (moment, next(self._numbers), act, arguments))
-
-    def _arrive(self) -> None:
-        self._at(self.now + self._random.expovariate(self._rate), self._arrive)
-        self.arrived += self.now > WARM_UP
-        caller = _Caller(self.now, self._answered)
-        self._at(self.now + self._patience, self._give_up, caller)
-        connection = self.state.take(self.now)
-        if connection is not None:
-            self._answered(caller, connection)
-            return
-        until = self.now + self._patience if self._is_seen else inf
-        caller.request = request = Request(caller, self.now, until=until)
-        if self.state.bounded is not None:
-            self.state.bounded.fill_in(request, Ticket(self.now), until)
-        self.state.enqueue(request, self.now)
-
-    def _answered(self, caller: _Caller, value: Any) -> None:
-        if isinstance(value, BaseException):
-            self.dropped += self.now > WARM_UP
-            caller.is_gone = True
-            return
-        caller.connection = value
-        self._at(self.now + self._random.expovariate(1 / TAKES), self._replied, caller)
-
-    def _replied(self, caller: _Caller) -> None:
-        connection = caller.connection
-        if caller.is_gone:
-            connection.owed = None
-            self.state.drained(connection, self.now)
-            return
-        if self.now > WARM_UP:
-            self.latencies.append(self.now - caller.arrived)
-        caller.is_gone = True
-        self.state.put(connection, self.now)
-
-    def _give_up(self, caller: _Caller) -> None:
-        if caller.is_gone:
-            return
-        caller.is_gone = True
-        if caller.connection is None:
-            assert caller.request is not None
-            if not self._is_seen:
-                self.state.pace.left(self._patience, self.now)
-            self.state.give_up(caller.request, self.now)
-            return
-        connection = caller.connection
-        # It is never given up: closing it would not make the server any faster.
-        connection.owed, connection.owed_until = 1, inf
-        if not self._is_seen:
-            self.state.caller_left(connection, self.now)
-        self.state.put(connection, self.now)
-
-    def _perform(self) -> None:
-        effects, self.state.effects = self.state.effects, []
-        for effect in effects:
-            if isinstance(effect, Establish):
-                connection: Any = _Connection(effect.establishment.connection_id)
-                self._at(self.now, self.state.established, effect.establishment, connection, self.now)
-            assert not isinstance(effect, Close)
-            assert isinstance(effect, Establish | Drain)
+    async def _call(self, collection: AsyncCollection, arrived: float, end: float) -> None:
+        self.arrived += arrived > WARM_UP
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        is_refused = False
+        try:
+            if self.is_seen:
+                with motorlite.timeout(self.patience):
+                    await collection.find_one()
+            else:
+                async with asyncio.timeout(self.patience):
+                    await collection.find_one()
+        except (TimeoutError, PyMongoError):
+            is_refused = True
+        took = loop.time() - began
+        if WARM_UP < arrived + took <= end:
+            self.dropped += is_refused and took < self.patience - 1e-6
+            self.latencies += [] if is_refused else [took]
 
 
 def measure(order: str, load: float, patience: float, *, is_seen: bool, seconds: float) -> Outcome:
     """Simulate one order for some virtual seconds."""
-    simulation = Simulation(ORDERS[order], load, patience, is_seen=is_seen)
-    simulation.run(seconds)
+    simulation = Simulation(ORDERS[order], load, patience, is_seen)
+    virtual.run(simulation.run(seconds))
     times = sorted(simulation.latencies) or [inf]
     return Outcome(
         order,
@@ -252,4 +188,4 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--seconds", type=float, default=20.0, help="virtual seconds of each run; default: 20")
+    parser.add_argument("--seconds", type=float, default=5.0, help="virtual seconds of each run; default: 5")

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import bson
 
-from benchmarks.arms import ARMS, DEFAULT_ARMS, POOL_SIZE, arm_uri
+from benchmarks.arms import ARMS, DEFAULT_ARMS, POOL_SIZE, arm_uri, names
 from benchmarks.documents import DOCUMENTS, document
 from benchmarks.figures import summarise
+from benchmarks.processes import say
 from benchmarks.speed.report import as_json, as_markdown, render, verdict
-from benchmarks.speed.rounds import WARM_UP_OPERATIONS, Run, documents, missing, say, server
+from benchmarks.speed.rounds import WARM_UP_OPERATIONS, Run, documents, missing, server
 from benchmarks.speed.targets import conditions, exit_code
 from benchmarks.speed.workloads import WORKLOADS
 
@@ -78,7 +79,7 @@ def _facts(arguments: argparse.Namespace, arms: Sequence[str], version: str, bus
         "cores": os.cpu_count(),
         "load_before": busy,
         "server": version,
-        "arms": {arm: "; ".join(filter(None, (ARMS[arm].version(), ARMS[arm].note))) for arm in arms},
+        "arms": {arm: ARMS[arm].about for arm in arms},
         "pool_size": POOL_SIZE,
         "documents": DOCUMENTS,
         "document_bytes": len(bson.encode(document(1))),
@@ -120,18 +121,17 @@ def add_point_writes(parser: argparse.ArgumentParser) -> None:
 def _add_arguments(
     parser: argparse.ArgumentParser, operations: list[str], tasks: Sequence[int] | None, reports: Path | None
 ) -> None:
-    parser.add_argument("--operations", type=_operations, default=operations, help=f"of {', '.join(WORKLOADS)}")
+    parser.add_argument(
+        "--operations", type=names(WORKLOADS, "operations"), default=operations, help=f"of {', '.join(WORKLOADS)}"
+    )
     default = "1,8,50,500,10000" if tasks is None else ",".join(map(str, tasks))
     parser.add_argument("--tasks", type=_counts, default=tasks and list(tasks), help=f"default: {default}")
     parser.add_argument("--rounds", type=_positive, default=5, help="default: 5, the minimum for a verdict")
     parser.add_argument("--seconds-per-round", dest="seconds", type=float, default=1.5, help="default: 1.5")
     parser.add_argument("--quick", action="store_true", help="one short round at few tasks, which proves nothing")
-    parser.add_argument("--arms", type=_arms, default=list(DEFAULT_ARMS), help=f"of {', '.join(ARMS)}")
+    parser.add_argument("--arms", type=names(ARMS), default=list(DEFAULT_ARMS), help=f"of {', '.join(ARMS)}")
     parser.add_argument(
-        "--before",
-        type=_checkout,
-        metavar="PATH",
-        help="another checkout, whose motorlite is measured for comparison",
+        "--before", type=_checkout, metavar="PATH", help="another checkout, whose motorlite is measured for comparison"
     )
     parser.add_argument("--uri", help="measure against this deployment instead of starting a mongod")
     parser.add_argument("--json", metavar="FILE", help="write every round to this file")
@@ -157,19 +157,3 @@ def _checkout(text: str) -> Path:
 
 def _counts(text: str) -> list[int]:
     return [_positive(part) for part in text.split(",")]
-
-
-def _operations(text: str) -> list[str]:
-    return _names(text, WORKLOADS, "operations")
-
-
-def _arms(text: str) -> list[str]:
-    return _names(text, ARMS, "arms")
-
-
-def _names(text: str, known: dict[str, Any], what: str) -> list[str]:
-    names = text.split(",")
-    unknown = [name for name in names if name not in known]
-    if unknown:
-        raise argparse.ArgumentTypeError(f"unknown {what}: {', '.join(unknown)}; choose from {', '.join(known)}")
-    return names

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
-from benchmarks.report import align
-from benchmarks.workers import ROOT
+from benchmarks.figures import align
+from benchmarks.processes import ROOT
 
 if TYPE_CHECKING:
     import argparse

@@ -1,22 +1,34 @@
-"""Shell: `python -m benchmarks overhead`: where the processor time of one find_one goes, next to the bare protocol."""
+"""Shell: the processor time of one find_one, next to the bare protocol: `python -m benchmarks smoke` and `overhead`.
+
+`smoke`, a part of `make test`, fails when it has become much more expensive. It compares processor time, not durations,
+and each round with the bare protocol's next to it, so that other load on the machine hardly matters. `overhead` says
+where the time goes.
+"""
 
 from __future__ import annotations
 
-import argparse
 from collections import Counter
 from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.arms import ARMS, arm_uri
-from benchmarks.report import align
+from benchmarks.arms import ARMS, arm_uri, names
+from benchmarks.figures import align
 from benchmarks.speed.rounds import Run, documents, server
-from benchmarks.speed.targets import FLOOR
+from benchmarks.speed.targets import FLOOR, SUBJECT
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Mapping, Sequence
 
+    from benchmarks.figures import Round
+
 ROUNDS = 5
+SMOKE_TASKS, SMOKE_ROUNDS = 50, 7
+# A number and not a duration: on a busy machine a round takes longer, and is worth as much.
+SMOKE_OPERATIONS = 8000
+# Client CPU per find_one, to the bare protocol.
+LIMIT = 2.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +88,49 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     parser.add_argument("--tasks", type=int, default=50, help="default: 50")
     parser.add_argument("--operations", type=int, default=20_000, help="for each round (default: 20000)")
-    parser.add_argument("--arms", type=_arms, default=["motorlite"], help=f"of {', '.join(ARMS)} (default: motorlite)")
+    parser.add_argument(
+        "--arms", type=names(ARMS), default=["motorlite"], help=f"of {', '.join(ARMS)} (default: motorlite)"
+    )
     parser.add_argument("--uri", help="measure against this deployment instead of starting a mongod")
 
 
-def _arms(text: str) -> list[str]:
-    names = text.split(",")
-    if unknown := [name for name in names if name not in ARMS]:
-        raise argparse.ArgumentTypeError(f"unknown arms: {', '.join(unknown)}; choose from {', '.join(ARMS)}")
-    return names
+# --- smoke ---
+
+
+def ratios(rounds: Sequence[Round]) -> list[float]:
+    """The processor time of the driver to that of the bare protocol, for each round that has both."""
+    cpu = {(one.arm, one.number): one.cpu for one in rounds}
+    return [
+        cpu[SUBJECT, number] / cpu[FLOOR, number] for arm, number in cpu if arm == SUBJECT and (FLOOR, number) in cpu
+    ]
+
+
+def verdict(found: Sequence[float], limit: float) -> tuple[str, bool]:
+    """What was found, and whether it is good."""
+    if len(found) < SMOKE_ROUNDS:
+        return f"NOT MET: only {len(found)} of {SMOKE_ROUNDS} rounds were measured", False
+    ratio = median(found)
+    word = "met" if ratio <= limit else "NOT MET"
+    spread = f"median of {len(found)} rounds, {min(found):.2f} to {max(found):.2f}"
+    return f"{word}: client CPU per find_one is at most {limit:g} times the bare protocol's ({ratio:.2f}; {spread})", (
+        ratio <= limit
+    )
+
+
+def run_smoke(arguments: argparse.Namespace) -> int:
+    """Measure, print and judge; return the exit status."""
+    with server(None) as uri, documents(uri, many=False):
+        measured = Run((FLOOR, SUBJECT), arm_uri(uri))
+        try:
+            measured.warm_up(SMOKE_TASKS)
+            measured.measure([("find_one", SMOKE_TASKS)], SMOKE_ROUNDS, operations=SMOKE_OPERATIONS)
+        finally:
+            measured.close()
+    line, is_met = verdict(ratios(measured.rounds), arguments.limit)
+    print(line)
+    return 0 if is_met else 1
+
+
+def add_smoke(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
+    parser.add_argument("--limit", type=float, default=LIMIT, help=f"default: {LIMIT}")

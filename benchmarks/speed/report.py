@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.figures import summarise
-from benchmarks.report import align, markdown
+from benchmarks.figures import align, markdown, summarise
 from benchmarks.speed.targets import FLOOR, PEERS, best_peer, conditions
 from benchmarks.speed.workloads import WORKLOADS
 

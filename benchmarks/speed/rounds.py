@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pymongo
@@ -12,9 +11,9 @@ import pymongo.database
 from benchmarks.arms import ARMS
 from benchmarks.documents import COLLECTION, DATABASE, DOCUMENTS, document
 from benchmarks.figures import Round
+from benchmarks.processes import ChildFailedError, Worker, say
 from benchmarks.speed.targets import EARLIER, SUBJECT
 from benchmarks.speed.workloads import MANY, MANY_DOCUMENTS, WORKLOADS, WRITTEN
-from benchmarks.workers import ArmFailedError, Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -66,7 +65,7 @@ class Run:
             return None
         try:
             return self._workers[arm].run(limit=request.get("seconds", 0) + GRACE, **request)
-        except ArmFailedError as error:
+        except ChildFailedError as error:
             say(f"{arm} failed and is left out: {error}")
             self.failures[arm] = str(error)
             self._workers.pop(arm).close()
@@ -125,8 +124,3 @@ def documents(uri: str, *, many: bool) -> Iterator[tuple[str, Callable[[], None]
 def _empty(database: pymongo.database.Database[dict[str, Any]]) -> None:
     database[WRITTEN].drop()
     database.create_collection(WRITTEN)
-
-
-def say(line: str) -> None:
-    """Print progress to standard error; standard output holds only the result."""
-    print(line, file=sys.stderr, flush=True)

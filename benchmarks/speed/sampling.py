@@ -47,7 +47,7 @@ LAYERS: Final = (
     ("trio", (), "event loop"),
     ("asyncio", (), "event loop"),
     ("selectors", (), "event loop"),
-    ("benchmarks.bare", (), "bare protocol"),
+    ("benchmarks.arms", (), "bare protocol"),
     ("benchmarks", (), "benchmark"),
 )
 OTHER: Final = "other"

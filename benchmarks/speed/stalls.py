@@ -6,7 +6,6 @@ lengthen, and by the clock.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import gc
 import json
@@ -16,14 +15,15 @@ from functools import partial
 from time import perf_counter, thread_time
 from typing import TYPE_CHECKING, Any, Final
 
-from benchmarks.arms import ARMS, arm_uri
+from benchmarks.arms import ARMS, arm_uri, names
 from benchmarks.documents import DATABASE, document
-from benchmarks.report import align
-from benchmarks.speed.child import ChildFailedError, ask
-from benchmarks.speed.rounds import missing, say, server
+from benchmarks.figures import align
+from benchmarks.processes import ChildFailedError, ask, say
+from benchmarks.speed.rounds import missing, server
 from benchmarks.speed.targets import SUBJECT
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Callable, Sequence
 
     from benchmarks.arms import Driver
@@ -32,6 +32,7 @@ COLLECTION: Final = "stalls"
 # One batch of 16 MB, which follows a first one of 101 documents.
 BATCH, INSERTED = 91_000, 100_000
 CASES: Final = {"find": "find, a reply of 16 MB, to_list", "insert_many": f"insert_many of {INSERTED:,} documents"}
+WATCHED: Final = {name: arm for name, arm in ARMS.items() if arm.loop.name != "uvloop" and name != "bare"}
 # Milliseconds of processor time.
 TARGET: Final = 50.0
 
@@ -77,7 +78,7 @@ class Watch:
             original(handle)
             self.after_task_step()
 
-        asyncio.Handle._run = run  # type: ignore[method-assign]
+        setattr(asyncio.Handle, "_run", run)  # noqa: B010  # private
 
     # trio's instruments have these two methods.
 
@@ -203,16 +204,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     parser.add_argument("--rounds", type=int, default=3, help="default: 3")
     parser.add_argument(
-        "--arms", type=_arms, default=["motorlite", "motorlite-trio", "pymongo"], help="default: all that can"
+        "--arms", type=names(WATCHED), default=["motorlite", "motorlite-trio", "pymongo"], help="default: all that can"
     )
     parser.add_argument("--uri", help="measure against this deployment instead of starting a mongod")
-
-
-def _arms(text: str) -> list[str]:
-    names = text.split(",")
-    if unknown := [name for name in names if name not in ARMS or ARMS[name].loop.name == "uvloop" or name == "bare"]:
-        raise argparse.ArgumentTypeError(f"{', '.join(unknown)} cannot be watched")
-    return names
 
 
 if __name__ == "__main__":

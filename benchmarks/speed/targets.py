@@ -81,66 +81,60 @@ def _all(summaries: Mapping[Key, Summary]) -> Iterator[tuple[tuple[str, int], Co
         if arm == EARLIER:
             yield (operation, tasks), _growth(summaries, earlier)
     for (operation, tasks, name), least in TO_PEER.items():
-        peer = summaries.get((operation, name, tasks))
-        yield (operation, tasks), _ratio(summaries, operation, tasks, peer, name, least)
+        yield (
+            (operation, tasks),
+            _rate(summaries, operation, tasks, name, summaries.get((operation, name, tasks)), least),
+        )
     for (operation, tasks), least in TO_BEST_PEER.items():
         best = best_peer(summaries, operation, tasks)
-        yield (operation, tasks), _ratio(summaries, operation, tasks, best, "the best peer", least)
-    for (operation, tasks), most in CPU_TO_BARE.items():
-        yield (operation, tasks), _cpu(summaries, operation, tasks, SUBJECT, FLOOR, most)
-    for (operation, tasks), most in CPU_OF_TRIO.items():
-        yield (operation, tasks), _cpu(summaries, operation, tasks, ON_TRIO, SUBJECT, most)
+        yield (operation, tasks), _rate(summaries, operation, tasks, "the best peer", best, least)
+    for targets, arm, other in ((CPU_TO_BARE, SUBJECT, FLOOR), (CPU_OF_TRIO, ON_TRIO, SUBJECT)):
+        for (operation, tasks), most in targets.items():
+            one, to = summaries.get((operation, arm, tasks)), summaries.get((operation, other, tasks))
+            ratio = one.cpu.median / to.cpu.median if one and to else None
+            wanted = f"the CPU of {arm} is at most {most:g} times that of {other}"
+            found = "not both were measured" if ratio is None else f"{ratio:.2f} times"
+            yield (operation, tasks), _condition(operation, tasks, wanted, found, ratio and ratio <= most)
     for operation, tasks in BEST_P99:
-        yield (operation, tasks), _p99(summaries, operation, tasks)
+        subject = summaries.get((operation, SUBJECT, tasks))
+        peers = {summaries[key].p99: peer for peer in PEERS if (key := (operation, peer, tasks)) in summaries}
+        found, met = "not measured", None
+        if subject is not None and peers:
+            best_p99 = min(peers)
+            found = f"{subject.p99 * 1000:.1f} ms; {peers[best_p99]} {best_p99 * 1000:.1f} ms"
+            met = subject.p99 <= best_p99
+        yield (
+            (operation, tasks),
+            _condition(operation, tasks, f"{SUBJECT} has the shortest p99 of all drivers", found, met),
+        )
 
 
-def _where(operation: str, tasks: int) -> str:
-    return f"{WORKLOADS[operation].title}, {tasks:,} task{'s' if tasks > 1 else ''}"
-
-
-def _ratio(
-    summaries: Mapping[Key, Summary], operation: str, tasks: int, peer: Summary | None, name: str, least: float
+def _condition(
+    operation: str, tasks: int, wanted: str, found: str, met: bool | float | None, *, required: bool = False
 ) -> Condition:
-    wanted = f"{_where(operation, tasks)}: {SUBJECT} does at least {least:g} times the operations of {name}"
+    where = f"{WORKLOADS[operation].title}, {tasks:,} task{'s' if tasks > 1 else ''}"
+    return Condition(f"{where}: {wanted} ({found})", None if met is None else bool(met), required)
+
+
+def _rate(
+    summaries: Mapping[Key, Summary], operation: str, tasks: int, name: str, peer: Summary | None, least: float
+) -> Condition:
+    wanted = f"{SUBJECT} does at least {least:g} times the operations of {name}"
     subject = summaries.get((operation, SUBJECT, tasks))
-    is_required = name == BASELINE
     if subject is None or peer is None:
-        missing = " and ".join(arm for arm, one in ((SUBJECT, subject), (name, peer)) if one is None)
-        return Condition(f"{wanted} ({missing} was not measured)", None, is_required)
+        lacking = " and ".join(arm for arm, one in ((SUBJECT, subject), (name, peer)) if one is None)
+        return _condition(operation, tasks, wanted, f"{lacking} was not measured", None, required=name == BASELINE)
     ratio = subject.rate.median / peer.rate.median
-    which = "" if name == peer.arm else f", {peer.arm}"
-    return Condition(f"{wanted} ({ratio:.2f} times{which})", ratio >= least, is_required)
-
-
-def _cpu(summaries: Mapping[Key, Summary], operation: str, tasks: int, arm: str, other: str, most: float) -> Condition:
-    wanted = f"{_where(operation, tasks)}: the CPU of {arm} is at most {most:g} times that of {other}"
-    one, to = summaries.get((operation, arm, tasks)), summaries.get((operation, other, tasks))
-    if one is None or to is None:
-        return Condition(f"{wanted} (not both were measured)", None)
-    ratio = one.cpu.median / to.cpu.median
-    return Condition(f"{wanted} ({ratio:.2f} times)", ratio <= most)
-
-
-def _p99(summaries: Mapping[Key, Summary], operation: str, tasks: int) -> Condition:
-    wanted = f"{_where(operation, tasks)}: {SUBJECT} has the shortest p99 of all drivers"
-    subject = summaries.get((operation, SUBJECT, tasks))
-    peers = {peer: summaries[key].p99 for peer in PEERS if (key := (operation, peer, tasks)) in summaries}
-    if subject is None or not peers:
-        return Condition(f"{wanted} (not measured)", None)
-    best = min(peers, key=lambda peer: peers[peer])
-    found = f"{subject.p99 * 1000:.1f} ms; {best} {peers[best] * 1000:.1f} ms"
-    return Condition(f"{wanted} ({found})", subject.p99 <= peers[best])
+    found = f"{ratio:.2f} times{'' if name == peer.arm else f', {peer.arm}'}"
+    return _condition(operation, tasks, wanted, found, ratio >= least, required=name == BASELINE)
 
 
 def _growth(summaries: Mapping[Key, Summary], earlier: Summary) -> Condition:
     operation, tasks = earlier.operation, earlier.tasks
-    wanted = (
-        f"{_where(operation, tasks)}: the CPU of {SUBJECT}, as a ratio to {FLOOR}, is at most {HIGHEST_GROWTH:g} times "
-        f"what it was {EARLIER}"
-    )
-    subject, floor = summaries.get((operation, SUBJECT, tasks)), summaries.get((operation, FLOOR, tasks))
+    wanted = f"the CPU of {SUBJECT}, as a ratio to {FLOOR}, is at most {HIGHEST_GROWTH:g} times what it was {EARLIER}"
+    subject, floor = (summaries.get((operation, arm, tasks)) for arm in (SUBJECT, FLOOR))
     if subject is None or floor is None:
-        return Condition(f"{wanted} (not all of them were measured)", None)
+        return _condition(operation, tasks, wanted, "not all of them were measured", None)
     now, then = subject.cpu.median / floor.cpu.median, earlier.cpu.median / floor.cpu.median
-    text = f"{wanted} ({now:.2f}, was {then:.2f}: {now / then:.3f} times)"
-    return Condition(text, now <= HIGHEST_GROWTH * then, required=True)
+    found = f"{now:.2f}, was {then:.2f}: {now / then:.3f} times"
+    return _condition(operation, tasks, wanted, found, now <= HIGHEST_GROWTH * then, required=True)

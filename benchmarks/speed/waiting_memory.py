@@ -16,10 +16,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from benchmarks.arms import ARMS, POOL_SIZE
-from benchmarks.instructions.counting import peer
-from benchmarks.report import align
-from benchmarks.speed.child import ChildFailedError, ask
-from benchmarks.speed.rounds import missing, say
+from benchmarks.figures import align
+from benchmarks.processes import ChildFailedError, ask, say, serving
+from benchmarks.speed.rounds import missing
 from benchmarks.speed.targets import SUBJECT
 
 if TYPE_CHECKING:
@@ -97,7 +96,7 @@ def run(arguments: argparse.Namespace) -> int:
     for arm in arguments.arms:
         if arm in lacking:
             continue
-        with peer(1, "--silent", "find") as port:
+        with serving("benchmarks.instructions.peer", "1", "--silent", "find") as port:
             try:
                 found[arm] = ask("benchmarks.speed.waiting_memory", arm, str(port), str(arguments.operations))
             except ChildFailedError as error:

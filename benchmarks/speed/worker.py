@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import math
-import resource
 import sys
 from functools import partial
 from itertools import islice
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.documents import DOCUMENTS, STRIDE
 from benchmarks.figures import percentile
+from benchmarks.processes import answer, cpu_seconds, describe
 from benchmarks.speed.sampling import Sampler
 
 if TYPE_CHECKING:
@@ -71,12 +71,6 @@ async def run_round(
     }
 
 
-def cpu_seconds() -> float:
-    """User and system time of all threads of this process."""
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    return usage.ru_utime + usage.ru_stime
-
-
 async def serve(arm: Arm, uri: str) -> None:
     """Answer requests until standard input ends, which also happens when the parent is killed."""
     from benchmarks.speed.workloads import performers
@@ -98,19 +92,6 @@ async def serve(arm: Arm, uri: str) -> None:
                     answer(await run_round(perform, loop=arm.loop, **request))
     except Exception as error:  # the parent decides what a failed arm means
         answer({"error": describe(error)})
-
-
-def answer(value: dict[str, Any]) -> None:
-    """Send one answer to the parent."""
-    sys.stdout.write(json.dumps(value) + "\n")
-    sys.stdout.flush()
-
-
-def describe(error: BaseException) -> str:
-    """The first error of a group, in one line."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return f"{type(error).__name__}: {error}"
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Shell: `python -m benchmarks storm --agreement`: one scenario on sockets and in the simulation, side by side.
+"""Pure: one scenario on sockets and in the simulation, side by side: `python -m benchmarks storm --agreement`.
 
 The figures must agree within the bands below. They are wider than the differences between seeds, and narrower than
 those between the policies that are compared.
@@ -10,13 +10,10 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from benchmarks.storm.plan import SEEDS, plan
-
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterator, Sequence
 
-    from benchmarks.storm.report.session import Group
+    from benchmarks.storm.session import Group
     from benchmarks.storm.summary import Estimate
 
 SCENARIO: Final = "sustained"
@@ -93,41 +90,7 @@ def rows(sockets: Sequence[Group], twin: Sequence[Group]) -> Iterator[Row]:
                 yield Row(group.arm, band, group.estimates[band.figure], other.estimates[band.figure])
 
 
-def table(found: Sequence[Row]) -> Iterator[str]:
-    """Yield the lines of a table."""
-    yield f"| {' | '.join(HEAD)} |"
-    yield f"|{'---|' * len(HEAD)}"
-    for row in found:
-        yield f"| {' | '.join(row.cells)} |"
-
-
 def _cell(estimate: Estimate) -> str:
     if math.isnan(estimate.high):
         return f"{estimate.mean:.3f}"
     return f"{estimate.mean:.3f} ({estimate.low:.3f} to {estimate.high:.3f})"
-
-
-def run(arguments: argparse.Namespace) -> int:
-    """Run the scenario on both, print the table; 1 if a figure is outside of its band, or there are none."""
-    from benchmarks.storm.catalogue import find
-    from benchmarks.storm.command import execute
-    from benchmarks.storm.plan import parse_arm
-    from benchmarks.storm.report.session import save
-
-    scenarios = find([SCENARIO])
-    arms = [parse_arm(name) for name in (arguments.arms.split(",") if arguments.arms else ARMS)]
-    seeds = arguments.seeds or SEEDS
-    steps = [*plan(scenarios, arms, seeds, "sockets"), *plan(scenarios, arms, seeds, "twin")]
-    session = execute(steps, arguments.processes)
-    save(session, arguments.out / "agreement.json.gz")
-    groups = (session.groups(SCENARIO, backend) for backend in ("sockets", "twin"))
-    found = list(rows(*groups))
-    print("\n".join(["", *table(found)]))
-    for group in session.all_groups():
-        for reason in group.invalid:
-            print(f"left out: {group.arm} on {group.backend}: {reason}")
-    compared = {row.arm for row in found}
-    missing = [arm.name for arm in arms if arm.name not in compared]
-    if missing:
-        print(f"not compared: {', '.join(missing)}")
-    return 0 if found and not missing and all(row.agrees for row in found) else 1

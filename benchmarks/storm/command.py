@@ -11,10 +11,15 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from benchmarks.storm.catalogue import ALL, STANDARD, NoScenarioError, everything, find
-from benchmarks.storm.plan import QUICK_SEEDS, SEEDS, Step, WrongPolicyError, parse_arm, plan
-from benchmarks.storm.report import reading
-from benchmarks.storm.shapes import reshaped, shortened
+from benchmarks.figures import markdown
+from benchmarks.processes import ROOT
+from benchmarks.storm import agreement
+from benchmarks.storm.arms import WrongPolicyError, parse_arm
+from benchmarks.storm.plan import QUICK_SEEDS, SEEDS, Step, plan
+from benchmarks.storm.report import tables
+from benchmarks.storm.scenario import reshaped, shortened
+from benchmarks.storm.scenarios import ALL, STANDARD, NoScenarioError, everything, find
+from benchmarks.storm.session import Session, SessionError, load, machine, save
 
 if TYPE_CHECKING:
     import argparse
@@ -22,11 +27,11 @@ if TYPE_CHECKING:
 
     from benchmarks.storm.arms import Arm
     from benchmarks.storm.report.live import View
-    from benchmarks.storm.report.session import Session
     from benchmarks.storm.results import Run
     from benchmarks.storm.scenario import Scenario
 
 OUT: Final = Path("reports/storm")
+DOCS: Final = ROOT / "docs"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,33 +57,78 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--compare", type=Path, metavar="OLD.json", help="also print how the figures differ from an earlier session")
     add("--ceiling", action="store_true", help="measure what the ingress can pass at most on this machine, and end")
     add("--agreement", action="store_true", help="run one scenario on both backends; exits 1 if they differ too much")
-    reading.add_arguments(parser)
+    add = parser.add_argument_group("reading a session's file instead of running anything").add_argument
+    add("--markdown", type=Path, metavar="SESSION.json", help="print its tables as markdown")
+    add("--page", type=Path, metavar="SESSION.json", help="write its HTML page anew, beside it")
+    add("--plots", type=Path, metavar="SESSION.json", help="write the plots of README and pages to docs/")
+    add("--read", type=Path, metavar="SESSION.json", help="print its tables, and with --compare what changed")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the scenarios, and write the report."""
-    code = reading.run(arguments)
-    if code is not None:
-        return code
+    path = arguments.markdown or arguments.page or arguments.plots or arguments.read
     try:
-        if arguments.list:
+        old = None if arguments.compare is None else load(arguments.compare)
+        if path is not None:
+            new = load(path)
+            _read(arguments, new, path)
+        elif arguments.list:
             return _list()
-        if arguments.ceiling:
+        elif arguments.ceiling:
             return _ceiling()
-        if arguments.agreement:
-            from benchmarks.storm import agreement
-
-            return agreement.run(arguments)
-        steps = list(_plan(arguments))
-    except (NoScenarioError, WrongPolicyError, ValueError) as error:
+        elif arguments.agreement:
+            return _agreement(arguments)
+        else:
+            new = execute(list(_plan(arguments)), arguments.processes)
+            _report(new, arguments.out)
+    except (OSError, SessionError, NoScenarioError, WrongPolicyError, ValueError) as error:
         print(error, file=sys.stderr)
         return 2
+    if old is not None:
+        print(f"\n{tables.compare(old, new)}")
+    return 0
+
+
+def _read(arguments: argparse.Namespace, session: Session, path: Path) -> None:
+    if arguments.markdown:
+        print(tables.as_markdown(session))
+    if arguments.page:
+        print(_write_page(session, path.with_name(path.name.removesuffix(".gz").removesuffix(".json") + ".html")))
+    if arguments.plots:
+        from benchmarks.storm.report import plots
+
+        print("\n".join(map(str, plots.for_docs(session, DOCS))) or "The session has no such scenario.")
+    if arguments.read:
+        print(tables.text(session))
+
+
+def _write_page(session: Session, path: Path) -> Path:
+    from benchmarks.storm.report import page
+
+    page.write(session, path)
+    return path
+
+
+def _agreement(arguments: argparse.Namespace) -> int:
+    """Run one scenario on both backends, print the table; 1 if a figure is outside of its band, or there are none."""
+    scenarios, seeds = find([agreement.SCENARIO]), arguments.seeds or SEEDS
+    arms = [parse_arm(name) for name in (arguments.arms.split(",") if arguments.arms else agreement.ARMS)]
+    steps = [*plan(scenarios, arms, seeds, "sockets"), *plan(scenarios, arms, seeds, "twin")]
     session = execute(steps, arguments.processes)
-    return _report(session, arguments)
+    save(session, arguments.out / "agreement.json.gz")
+    found = list(agreement.rows(*(session.groups(agreement.SCENARIO, backend) for backend in ("sockets", "twin"))))
+    print(f"\n{markdown([agreement.HEAD, *(row.cells for row in found)])}")
+    for group in session.all_groups():
+        for reason in group.invalid:
+            print(f"left out: {group.arm} on {group.backend}: {reason}")
+    missing = {arm.name for arm in arms} - {row.arm for row in found}
+    if missing:
+        print(f"not compared: {', '.join(sorted(missing))}")
+    return 0 if found and not missing and all(row.agrees for row in found) else 1
 
 
 def _ceiling() -> int:
-    from benchmarks.storm.sockets import Bench
+    from benchmarks.storm.sockets.bench import Bench
 
     with Bench() as bench:
         print(bench.ceiling())
@@ -112,13 +162,11 @@ def execute(steps: Sequence[Step], processes: int | None) -> Session:
     from rich.console import Console
 
     from benchmarks.storm.report.live import View
-    from benchmarks.storm.report.session import Session, machine
 
     scenarios = {step.scenario.name: step.scenario for step in steps}
     arms = {step.arm.name: step.arm for step in steps}
     session = Session(list(scenarios.values()), list(arms.values()), machine(shlex.join(sys.argv[1:])))
-    shown = [(step.scenario, step.arm.name, step.seed, step.backend) for step in steps]
-    with View(Console(), shown) as view:
+    with View(Console(), steps) as view:
         on_sockets = [step for step in steps if step.backend == "sockets"]
         if on_sockets:
             session.facts.update(_run_on_sockets(on_sockets, session, view))
@@ -127,11 +175,11 @@ def execute(steps: Sequence[Step], processes: int | None) -> Session:
 
 
 def _run_on_sockets(steps: Sequence[Step], session: Session, view: View) -> dict[str, str]:
-    from benchmarks.storm.sockets import Bench
+    from benchmarks.storm.sockets.bench import Bench
 
     with Bench() as bench:
         for step in steps:
-            view.begin(step.scenario, step.arm.name, step.seed)
+            view.begin(step)
             done = bench.run(step.scenario, step.arm, step.seed, view.step)
             view.finish(done, session.add(done))
         return bench.facts()
@@ -149,35 +197,21 @@ def _simulate(steps: Sequence[Step], session: Session, view: View, processes: in
             context = multiprocessing.get_context("spawn")
             runs = stack.enter_context(ProcessPoolExecutor(processes, context)).map(_simulated, *tasks)
         for step, done in zip(steps, runs, strict=True):
-            view.begin(step.scenario, step.arm.name, step.seed)
+            view.begin(step)
             view.finish(done, session.add(done))
 
 
 def _simulated(scenario: Scenario, arm: Arm, seed: int) -> Run:
-    from benchmarks.storm.twin.world import simulate
+    from benchmarks.storm.twin import simulate
 
     return simulate(scenario, arm, seed)
 
 
-# --- the report ---
-
-
-def _report(session: Session, arguments: argparse.Namespace) -> int:
-    from benchmarks.storm.report import compare, page, tables
-    from benchmarks.storm.report.session import SessionError, load, save
-
-    out: Path = arguments.out
+def _report(session: Session, out: Path) -> None:
     save(session, out / "storm.json.gz")
     try:
-        page.write(session, out / "storm.html")
+        _write_page(session, out / "storm.html")
     except ModuleNotFoundError as error:
         print(f"\nno page without {error.name}: pip install 'motorlite[bench]', then --page {out / 'storm.json.gz'}")
-    print(f"\n{tables.conclusions(session)}")
-    if arguments.compare is not None:
-        try:
-            print(f"\n{compare.render(load(arguments.compare), session)}")
-        except (OSError, SessionError) as error:
-            print(error, file=sys.stderr)
-            return 2
+    print(f"\n{tables.text(session)}")
     print(f"\nThe report: {out / 'storm.html'}; all series: {out / 'storm.json.gz'}")
-    return 0

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, replace
 from itertools import accumulate
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from benchmarks.storm.timeline import capacity_at
+
+if TYPE_CHECKING:
+    from benchmarks.storm.arms import Arm
+    from benchmarks.storm.scenario import Scenario
 
 STEP: Final = 0.1
 """Seconds between two values of a series."""
@@ -68,6 +74,13 @@ class Run:
     cpu: dict[str, float] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     invalid: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, scenario: Scenario, arm: Arm, seed: int, backend: Literal["sockets", "twin"], **found: Any) -> Run:
+        """A run with what was found; without series it has none of any length."""
+        series = found.pop("series", None) or {name: [] for name in SERIES}
+        conditions = (scenario.seconds, scenario.overload, capacity_at(scenario, 0.0))
+        return cls(scenario.name, arm.name, seed, backend, *conditions, series, **found)
 
     def to_json(self) -> dict[str, Any]:
         """A JSON document, with the requests as columns of small integers: they are most of a file.

@@ -23,49 +23,24 @@ SETTLED: Final = 1 / 3
 """The last part of an overload, in which a budget of retries has long been empty."""
 BOUNDS: Final = {"after": 1.0, "errors": 1.0}
 """Figures that cannot be larger."""
-# The two-sided 95 % quantile of Student's distribution, by degrees of freedom.
-STUDENT: Final = (
-    (1, 12.706),
-    (2, 4.303),
-    (3, 3.182),
-    (4, 2.776),
-    (5, 2.571),
-    (6, 2.447),
-    (7, 2.365),
-    (8, 2.306),
-    (9, 2.262),
-    (11, 2.201),
-    (14, 2.145),
-    (19, 2.093),
-    (29, 2.045),
-    (59, 2.001),
-    (math.inf, 1.980),
-)
+# The two-sided 95 % quantile of Student's distribution, from so many degrees of freedom on.
+STUDENT: Final = {
+    **dict(enumerate((12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262), start=1)),
+    11: 2.201,
+    14: 2.145,
+    19: 2.093,
+    29: 2.045,
+    59: 2.001,
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The figures of one run. Infinity: it never happened, or took longer than anything; NaN: there is no such figure.
+    """The figures of one run; `report.figures` says what each of them is, and in which unit it is shown.
 
-    Attributes:
-        requests: All of them.
-        goodput: Successes per second while overloaded.
-        share: The same as a share of what was attainable: what was offered, or the servers' capacity if that is less.
-        after: The same share from the end of the overload to that of the run; not more than 1, even if a backlog is
-            answered then. NaN: the run ends with the overload.
-        amplification: Attempts per request since the overload began: the storm may outlast it.
-        settled: The same in the last third of the overload, when budgets of retries have long been empty.
-        per_success: Attempts per success since the overload began.
-        errors: The share of the requests that failed, of all that the application did not cancel.
-        p50: The median latency in seconds of all requests that the application did not cancel. Requests that failed
-            stand at the upper end, with infinity.
-        p99: The 99th percentile of the same.
-        p999: The 99.9th.
-        outcome_p99: The 99th percentile of the time until the application knew, whether success or failure.
-        recovery: Seconds from the end of the overload until the run answers 95 % of what is attainable again, and does
-            so for two seconds. NaN: the run ends with the overload.
-        connections: Connections opened in the whole run.
-        cpu: CPU seconds of the client's process for each success.
+    Times are in seconds, shares of 1. Infinity: it never happened, or took longer than anything; NaN: there is no such
+    figure, as of what follows an overload in a run that ends with it. Cancelled requests are in no percentile, and
+    failed ones stand at the upper end, with infinity. `after` is not more than 1, even if a backlog is answered then.
     """
 
     requests: int
@@ -123,11 +98,7 @@ class Estimate:
 
 def student(freedom: int) -> float:
     """The two-sided 95 % quantile; of fewer degrees of freedom, and so never too small, where the table has gaps."""
-    return next(
-        quantile
-        for (_, quantile), (after, _) in zip(STUDENT, [*STUDENT[1:], (math.inf, 0.0)], strict=True)
-        if freedom < after or math.isinf(after)
-    )
+    return STUDENT[max(known for known in STUDENT if known <= freedom)]
 
 
 def summarize(run: Run) -> Summary:

@@ -1,63 +1,70 @@
-"""Pure: rates that change at known times, and what the changes of a scenario mean for its servers."""
+"""Pure: what happens when: the requests of an open loop by seed, and what changes mean for the load and the servers."""
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from math import inf
+from random import Random
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator
 
-    from benchmarks.storm.scenario import Change, Scenario
+    from benchmarks.storm.scenario import Change, Load, Scenario
 
+UNLIMITED: Final = 0.1
+"""Seconds within which a request without patience is cancelled."""
 ELECTION: Final = 1.0
 """Seconds without a primary after it has gone down."""
 
 
-class Timeline:
-    """A rate that is constant between known times, and its integral."""
+class Arrival(NamedTuple):
+    """A request of the application."""
 
-    __slots__ = ("_here", "_rates", "_times", "_totals")
+    # Seconds after the start of the run.
+    due: float
+    # The number of its client.
+    client: int
+    # Seconds after which the application cancels it; infinity: it does not.
+    cancelled_after: float
 
-    def __init__(self, times: Sequence[float], rates: Sequence[float]) -> None:
-        # The first time is 0; each rate holds from the time at the same index to the next one.
-        self._times = (*times, inf)
-        self._rates = tuple(rates)
-        totals = [0.0]
-        for begin, end, rate in zip(times, times[1:], rates, strict=False):
-            totals.append(totals[-1] + (end - begin) * rate)
-        self._totals = (*totals, inf if rates[-1] else totals[-1])
-        # The index of the latest time that was asked about: mostly, time goes on.
-        self._here = 0
 
-    def rate(self, now: float) -> float:
-        """Return the rate at a time."""
-        return self._rates[self._index(now)]
+def load_at(scenario: Scenario, now: float) -> float:
+    """Return the factor of the load at a time of the run."""
+    factor = 1.0
+    for change in scenario.changes:
+        if change.start <= now < change.end:
+            factor *= change.load
+    return factor
 
-    def total(self, now: float) -> float:
-        """Return the integral from 0 to `now`."""
-        here = self._index(now)
-        return self._totals[here] + (now - self._times[here]) * self._rates[here]
 
-    def when(self, total: float) -> float:
-        """Return the time at which the integral reaches `total`; infinity if it never does."""
-        here, totals = self._here, self._totals
-        if total < totals[here]:
-            here = 0
-        last = len(self._rates) - 1
-        while here < last and total > totals[here + 1]:
-            here += 1
-        rate = self._rates[here]
-        if rate == 0:
-            return self._times[here] if total <= totals[here] else inf
-        return self._times[here] + (total - totals[here]) / rate
+def arrivals(scenario: Scenario, seed: int) -> Iterator[Arrival]:
+    """Yield the requests of an open loop, in the order in which they are due.
 
-    def _index(self, now: float) -> int:
-        here, times = self._here, self._times
-        if not times[here] <= now < times[here + 1]:
-            here = self._here = max(0, bisect_right(times, now) - 1)
-        return here
+    A Poisson process: the gaps of a process of rate 1 are stretched by the rate of the moment, so that the requests
+    before a change of the load do not depend on it.
+    """
+    load = scenario.load
+    assert load.rate is not None, "closed loops have no arrivals"
+    dice, choices = Random(f"arrivals {seed}"), Random(f"choices {seed}")
+    changes = scenario.changes
+    times = sorted({0.0, scenario.seconds, *(at for change in changes for at in (change.start, change.end))})
+    now, left = 0.0, dice.expovariate(1.0)
+    for end in times[1:]:
+        end = min(end, scenario.seconds)
+        rate = load.rate * load_at(scenario, now)
+        while rate and now + left / rate < end:
+            now += left / rate
+            left = dice.expovariate(1.0)
+            yield Arrival(now, choices.randrange(load.clients), cancelled_after(load, choices))
+        left -= (end - now) * rate
+        now = end
+
+
+def cancelled_after(load: Load, dice: Random) -> float:
+    """Return after how many seconds the application cancels its next request; infinity: it does not."""
+    if not load.cancelled or dice.random() >= load.cancelled:
+        return inf
+    return dice.random() * (UNLIMITED if load.patience is None else load.patience)
 
 
 class Condition(NamedTuple):

@@ -6,9 +6,9 @@ import random
 from dataclasses import dataclass
 
 from benchmarks.storm.arms import ARMS
-from benchmarks.storm.report.session import Session
 from benchmarks.storm.results import STEP, Request, Run
 from benchmarks.storm.scenario import Change, Load, Scenario
+from benchmarks.storm.session import Session
 
 CAPACITY = 100.0
 RATE = 80.0

@@ -8,8 +8,7 @@ import contextlib
 import sys
 from typing import TYPE_CHECKING, Final
 
-from benchmarks.storm.ingress.orders import Orders, say
-from benchmarks.storm.ingress.parameters import NAMES, with_parameters
+from benchmarks.storm.ingress.orders import NAMES, Orders, say, with_parameters
 from benchmarks.storm.ingress.ports import Port
 from benchmarks.storm.scenario import Server
 

@@ -10,11 +10,10 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import resource
-from time import monotonic
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
 
-from benchmarks.storm.ingress.parameters import with_parameters
+from benchmarks.processes import cpu_seconds
 from benchmarks.storm.results import STEP
 from benchmarks.storm.scenario import Server
 
@@ -22,6 +21,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping
 
     from benchmarks.storm.ingress.ports import Port
+
+FIELDS: Final = {
+    "ingressRequestAdmissionRatePerSec": "admission_rate",
+    "ingressRequestAdmissionBurstCapacitySecs": "admission_burst",
+    "ingressConnectionEstablishmentRatePerSec": "connection_rate",
+    "ingressConnectionEstablishmentBurstCapacitySecs": "connection_burst",
+    "ingressConnectionEstablishmentMaxQueueDepth": "connection_queue",
+}
+"""The parameters of the limiters of MongoDB 8.2, and the fields of `scenario.Server` that they set."""
+REQUESTS_LIMITED: Final = "ingressRequestRateLimiterEnabled"
+CONNECTIONS_LIMITED: Final = "ingressConnectionEstablishmentRateLimiterEnabled"
+NAMES: Final = (*FIELDS, REQUESTS_LIMITED, CONNECTIONS_LIMITED)
 
 
 class Orders:
@@ -55,10 +66,10 @@ class Orders:
             port.reset(None if servers is None else Server(**servers[index]), seed + index)
 
     async def order_begin(self, at: float, seconds: float, schedule: list[tuple[float, dict[str, Any]]]) -> None:
-        """Report each step from `at` (the system's monotonic clock) on, and execute the scheduled orders.
+        """Report each step from `at` on, and execute the scheduled orders.
 
         Args:
-            at: The beginning.
+            at: The beginning, by the loop's clock, which on sockets is the system's monotonic one.
             seconds: The duration.
             schedule: Orders with the seconds after the beginning at which they are due.
         """
@@ -114,32 +125,65 @@ class Orders:
         return self._figures()
 
     def _figures(self) -> list[dict[str, float]]:
-        now = monotonic()
-        return [port.gate.figures(now) for port in self._ports]
+        return [port.gate.figures(port.now()) for port in self._ports]
 
     async def _report(self, at: float, seconds: float, schedule: Iterable[tuple[float, dict[str, Any]]]) -> None:
         """Do what is scheduled, and report, each at its time."""
-        steps = round(seconds / STEP)
+        clock, steps = asyncio.get_running_loop().time, round(seconds / STEP)
         # The report of a step comes before what is scheduled for the same time.
         agenda: list[tuple[float, int, Any]] = [(step * STEP, 0, step) for step in range(steps + 1)]
         agenda += [(when, 1, order) for when, order in schedule]
         agenda.sort(key=lambda entry: entry[:2])
         for when, _, what in agenda:
-            await asyncio.sleep(max(0.0, at + when - monotonic()))
+            await asyncio.sleep(max(0.0, at + when - clock()))
             if isinstance(what, int):
-                late = monotonic() - at - when
+                late = clock() - at - when
                 self._say({"step": what, "figures": self._figures(), "cpu": cpu_seconds(), "late": late})
             else:
                 order = dict(what)
                 await getattr(self, f"order_{order.pop('order')}")(**order)
 
 
-def cpu_seconds() -> float:
-    """The CPU time of this process so far, user and system."""
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    return usage.ru_utime + usage.ru_stime
-
-
 def say(value: Mapping[str, Any]) -> None:
     """Write a line to standard output."""
     os.write(1, json.dumps(value).encode() + b"\n")
+
+
+# --- parameters ---
+
+
+def with_parameters(server: Server, parameters: Mapping[str, Any]) -> Server:
+    """Return `server` with other parameters.
+
+    Raises:
+        ValueError: The server has no such parameter, or the value is wrong.
+    """
+    changes: dict[str, Any] = {}
+    for name, value in parameters.items():
+        if name == REQUESTS_LIMITED:
+            changes["mode"] = "shed" if _switch(name, value) else "queue"
+        elif name == CONNECTIONS_LIMITED:
+            if not _switch(name, value):
+                changes["connection_rate"] = None
+        elif name not in FIELDS:
+            raise ValueError(f"there is no parameter {name}; there are {', '.join(NAMES)}")
+        else:
+            changes[FIELDS[name]] = _number(name, value)
+    return replace(server, **changes)
+
+
+def _switch(name: str, value: Any) -> bool:
+    text = str(value).lower()
+    if text not in ("true", "false", "0", "1"):
+        raise ValueError(f"{name} must be true or false, not {value!r}")
+    return text in ("true", "1")
+
+
+def _number(name: str, value: Any) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = -1.0
+    if not 0 <= number < float("inf"):
+        raise ValueError(f"{name} must be a number of at least 0, not {value!r}")
+    return int(number) if name.endswith("Depth") else number

@@ -11,7 +11,6 @@ import contextlib
 import socket
 from collections.abc import Callable
 from math import inf
-from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from benchmarks.storm.ingress import messages
@@ -38,8 +37,9 @@ class Port:
     def __init__(self, address: tuple[str, int], target: tuple[str, int]) -> None:
         self.address = address
         self.target = target
-        self.gate = Gate(None, 0, monotonic())
-        self.links: set[ClientLink] = set()
+        self.gate = Gate(None, 0, 0.0)
+        # A set that keeps their order.
+        self.links: dict[ClientLink, None] = {}
         self.rejection = messages.rejection(None)
         # Requests that are held back, if they are.
         self.held: list[Work] | None = None
@@ -47,6 +47,11 @@ class Port:
         self.tasks: set[asyncio.Task[Any]] = set()
         self._listener: asyncio.Server | None = None
         self._timer: asyncio.TimerHandle | None = None
+
+    @staticmethod
+    def now() -> float:
+        """The time: on sockets that of the system's monotonic clock."""
+        return asyncio.get_running_loop().time()
 
     async def open(self) -> None:
         """Accept connections."""
@@ -62,15 +67,15 @@ class Port:
         if self._listener is not None:
             self._listener.close()
             self._listener = None
-        self.gate.queue.drop(monotonic())
+        self.gate.queue.drop(self.now())
         for link in list(self.links):
             link.close()
 
     def reset(self, server: Server | None, seed: int) -> None:
         """Begin anew with other limits; None: without any. What waits is done at once."""
-        self.gate.queue.change(inf, monotonic())
+        self.gate.queue.change(inf, self.now())
         self._perform()
-        self.gate = Gate(server, seed, monotonic())
+        self.gate = Gate(server, seed, self.now())
         self.rejection = messages.rejection(None if server is None else server.base_backoff)
 
     def hold(self) -> None:
@@ -86,20 +91,20 @@ class Port:
 
     def change(self, *, capacity: float, failure_rate: float | None, unreachable: bool) -> None:
         """Change the speed of the server and the share of failures, and whether it is unreachable."""
-        self.gate.change(monotonic(), capacity=capacity, failure_rate=failure_rate, unreachable=unreachable)
+        self.gate.change(self.now(), capacity=capacity, failure_rate=failure_rate, unreachable=unreachable)
         self._perform()
 
     def push(self, work: Work, units: float) -> None:
         """Do something when the server has come to it."""
         queue = self.gate.queue
-        queue.push(work, units, monotonic())
+        queue.push(work, units, self.now())
         if self._timer is None:
             self._wait()
 
     def _wait(self) -> None:
         at = self.gate.queue.next_at()
         if at is not None:
-            delay = max(0.0, at - monotonic())
+            delay = max(0.0, at - self.now())
             self._timer = asyncio.get_running_loop().call_later(delay, self._perform)
 
     def _perform(self) -> None:
@@ -107,7 +112,7 @@ class Port:
             self._timer.cancel()
             self._timer = None
         latency = 0.0 if self.gate.server is None else self.gate.server.latency
-        for work in self.gate.queue.finished(monotonic()):
+        for work in self.gate.queue.finished(self.now()):
             if latency:
                 asyncio.get_running_loop().call_later(latency, work)
             else:
@@ -157,11 +162,11 @@ class ClientLink(_Stream):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
-        self.port.links.add(self)
+        self.port.links[self] = None
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_closed = True
-        self.port.links.discard(self)
+        self.port.links.pop(self, None)
         if self._timer is not None:
             self._timer.cancel()
             self._gate.gone()
@@ -204,7 +209,7 @@ class ClientLink(_Stream):
         if port.held is not None:
             port.held.append(lambda: self._forward(message))
             return
-        verdict = port.gate.request(monotonic())
+        verdict = port.gate.request(port.now())
         if verdict is Verdict.ADMIT:
             port.push(lambda: self._admitted(message), port.gate.cost(verdict))
         else:
@@ -212,7 +217,7 @@ class ClientLink(_Stream):
             port.push(lambda: self._refuse(request, answer), port.gate.cost(verdict))
 
     def _admitted(self, message: bytes) -> None:
-        self.sent_at = monotonic()
+        self.sent_at = self.port.now()
         self._forward(message)
 
     def _refuse(self, request: messages.Request, answer: bytes) -> None:
@@ -241,7 +246,7 @@ class ClientLink(_Stream):
             self._established()
             return
         self._gate = self.port.gate
-        wait = self._gate.connect(monotonic())
+        wait = self._gate.connect(self.port.now())
         if wait is None:
             self.close()
         elif wait:
@@ -308,5 +313,5 @@ class ServerLink(_Stream):
         if client.sent_at:
             counts = client.port.gate.counts
             counts.answered += 1
-            counts.answer_seconds += monotonic() - client.sent_at
+            counts.answer_seconds += client.port.now() - client.sent_at
             client.sent_at = 0.0

@@ -1,89 +1,176 @@
-"""Pure: the figures of a session as rows of text."""
+"""Pure: the figures of a session as rows of text, and what changed since an earlier one."""
 
 from __future__ import annotations
 
-import textwrap
+import math
+from dataclasses import fields
 from typing import TYPE_CHECKING, Final
 
-from benchmarks.storm.published import PUBLISHED
-from benchmarks.storm.report import families, wording
-from benchmarks.storm.report.conclusions import conclusion
-from benchmarks.storm.report.losses import losses
+from benchmarks.figures import align, markdown
+from benchmarks.storm.report.figures import DEFAULT, NOTHING, SHORT, cell, difference, value
 
 if TYPE_CHECKING:
-    from benchmarks.storm.report.session import Group, Session
-    from benchmarks.storm.report.wording import Column
+    from collections.abc import Iterable
 
-SHORT: Final = (
-    wording.SHARE,
-    wording.AFTER,
-    wording.AMPLIFICATION,
-    wording.SETTLED,
-    wording.PER_SUCCESS,
-    wording.ERRORS,
-    wording.P50,
-    wording.P99,
-    wording.OUTCOME,
-    wording.RECOVERY,
-)
-MORE: Final = (wording.GOODPUT, wording.P999, wording.CONNECTIONS, wording.CPU)
+    from benchmarks.storm.report.figures import Difference, Figure, Verdict
+    from benchmarks.storm.scenario import Scenario
+    from benchmarks.storm.session import Group, Session
 
-
-def cell(column: Column, group: Group) -> tuple[str, str]:
-    """A figure and its interval."""
-    estimate = group.estimates[column.figure]
-    return wording.value(column, estimate.mean), wording.interval(column, estimate)
+MARKS: Final[dict[Verdict, str]] = {"better": " +", "worse": " -", "same": "", "unknown": ""}
+"""Behind a figure that differs from the default arm's by more than the noise."""
+SIGNS: Final[dict[Verdict, str]] = {"better": "better", "worse": "WORSE", "same": "", "unknown": "?"}
+PLACES: Final = {"sockets": "real sockets", "twin": "simulated"}
+LEGEND: Final = "+ and -: better and worse than the arm default, beyond the noise"
+# The quantity of a sweep: its axis, and one value of it.
+AXES: Final = {
+    "load": "load before the trigger, % of the capacity",
+    "seconds": "seconds for which the capacity is halved",
+    "failure_rate": "failure rate, %",
+    "clients": "clients, at the same total rate",
+    "factor": "load, as a multiple of the capacity",
+}
 
 
-def markdown(session: Session) -> str:
+def axis_name(quantity: str) -> str:
+    """For an axis, with its unit."""
+    return AXES.get(quantity, quantity.replace("_", " "))
+
+
+def tick(quantity: str, number: float) -> str:
+    """A value on an axis."""
+    return f"{number * 100:g}" if quantity in ("load", "failure_rate") else f"{number:g}"
+
+
+def title(scenario: Scenario, backend: str) -> str:
+    """The name of a scenario, its place in a sweep, and where it ran."""
+    point = "".join(f", {axis_name(name)}: {tick(name, number)}" for name, number in scenario.point)
+    return f"{scenario.family or scenario.name}{point}, {PLACES[backend]}"
+
+
+def conditions(scenario: Scenario) -> list[tuple[str, str]]:
+    """What is not as usual in the values of a scenario, as pairs of name and text."""
+    rows = [("load", _changed(scenario.load))]
+    for number, server in enumerate(scenario.servers):
+        if number == 0 or server != scenario.servers[number - 1]:
+            rows.append((f"{scenario.servers.count(server)} x server", _changed(server)))
+    rows += [("read preference", scenario.read_preference)] if len(scenario.servers) > 1 else []
+    rows += [(f"{change.start:g} to {change.end:g} s", _changed(change, "start", "end")) for change in scenario.changes]
+    return [*rows, ("duration", f"{scenario.seconds:g} s")]
+
+
+def _changed(part: object, *known: str) -> str:
+    shown = [
+        f"{field.name} {getattr(part, field.name)!r}"
+        for field in fields(part)  # type: ignore[arg-type]  # a dataclass
+        if field.name not in known and getattr(part, field.name) != field.default
+    ]
+    return ", ".join(shown) or "as usual"
+
+
+def verdicts(groups: Iterable[Group], figure: Figure) -> dict[str, Verdict]:
+    """How each arm's figure compares with that of the default arm."""
+    found = {group.arm: group for group in groups if group.records}
+    if DEFAULT not in found:
+        return {}
+    return {arm: difference(figure, found[DEFAULT], group).verdict for arm, group in found.items() if arm != DEFAULT}
+
+
+def text(session: Session) -> str:
+    """A table for each scenario and backend, with marks for what differs from the default arm."""
+    parts = []
+    for scenario in session.scenarios:
+        for backend in session.backends(scenario.name):
+            groups = session.groups(scenario.name, backend)
+            marks = {figure.field: verdicts(groups, figure) for figure in SHORT}
+            rows: list[tuple[str, ...]] = [("", *(figure.title for figure in SHORT))]
+            for group in groups:
+                cells = (
+                    f"{cell(figure, group)[0]}{MARKS[marks[figure.field].get(group.arm, 'same')]}" for figure in SHORT
+                )
+                rows.append((group.arm, *cells))
+            left_out = [
+                f"left out: {group.left_out} of {group.arm}: {group.invalid[0]}" for group in groups if group.invalid
+            ]
+            parts.append("\n".join((f"{title(scenario, backend)}: {scenario.question}", align(rows), *left_out)))
+    return "\n\n".join((*parts, LEGEND))
+
+
+def as_markdown(session: Session) -> str:
     """A table for each scenario and backend, under its question, and a line that says how it was made. No sweeps."""
     parts = []
     for scenario in session.scenarios:
-        if scenario.point:
-            continue
-        for backend in session.backends(scenario.name):
-            title = f"### {scenario.name}, {place(backend)}\n\n{scenario.question}\n"
-            parts.append(title + "\n" + _markdown_table(session.groups(scenario.name, backend)))
-    facts = "; ".join(f"{name}: {text}" for name, text in session.facts.items())
-    seeds = sorted({record.run.seed for record in session.records})
+        for backend in session.backends(scenario.name) if not scenario.point else ():
+            rows = [("arm", *(figure.title for figure in SHORT))]
+            for group in session.groups(scenario.name, backend):
+                cells = [cell(figure, group) for figure in SHORT]
+                found = [f"{one} ({spread})" if spread else one for one, spread in cells]
+                if not group.records:
+                    found = [f"not valid: {group.invalid[0]}", *[""] * (len(SHORT) - 1)]
+                rows.append((group.arm, *found))
+            parts.append(f"### {title(scenario, backend)}\n\n{scenario.question}\n\n{markdown(rows)}")
+    facts = "; ".join(f"{name}: {fact}" for name, fact in session.facts.items())
+    seeds = {record.run.seed for record in session.records}
     return "\n\n".join([*parts, f"Means over {len(seeds)} seeds with 95 % intervals. {facts}."])
 
 
-def _markdown_table(groups: list[Group]) -> str:
-    lines = [
-        f"| arm | {' | '.join(column.title for column in SHORT)} |",
-        f"|---|{'---|' * len(SHORT)}",
+# --- two sessions ---
+
+
+def compare(old: Session, new: Session) -> str:
+    """A table for each scenario and backend that both have: each arm, each figure."""
+    before, now = (
+        {(one.scenario, one.backend, one.arm): one for one in session.all_groups()} for session in (old, new)
+    )
+    dates = f"before: {old.facts.get('date', 'no date')}; now: {new.facts.get('date', 'no date')}"
+    # Figures of different machines are not comparable.
+    parts = [
+        f"{name}: {old.facts.get(name, NOTHING)} before, {new.facts.get(name, NOTHING)} now"
+        for name in {**old.facts, **new.facts}
+        if name not in ("date", "command", "load average") and old.facts.get(name) != new.facts.get(name)
     ]
-    for group in groups:
-        if not group.records:
-            lines.append(f"| {group.arm} | not valid: {group.invalid[0]} |{' |' * (len(SHORT) - 1)}")
-            continue
-        cells = [f"{text} ({spread})" if spread else text for text, spread in (cell(c, group) for c in SHORT)]
-        lines.append(f"| {group.arm} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+    parts = ["\n".join([dates, *parts])]
+    found: list[Difference] = []
+    for scenario in new.scenarios:
+        for backend in new.backends(scenario.name):
+            rows: list[tuple[str, ...]] = [("", "before", "now", "difference", "95 % interval", "")]
+            for group in new.groups(scenario.name, backend):
+                earlier = before.get((group.scenario, backend, group.arm))
+                if earlier is not None and earlier.records and group.records:
+                    here = [difference(figure, earlier, group) for figure in SHORT]
+                    here = [one for one in here if one.first.n or one.second.n]
+                    rows += [(group.arm, *[""] * 5), *(_row(one) for one in here)]
+                    found += here
+            if len(rows) > 1:
+                changes = _changes(old.scenario(scenario.name), scenario)
+                parts.append(f"{title(scenario, backend)}{changes}\n{align(rows)}")
+    if not found:
+        return f"{parts[0]}\n\nThe sessions have no valid run in common."
+    for word, keys in (("before", before.keys() - now.keys()), ("now", now.keys() - before.keys())):
+        named = "; ".join(f"{arm} in {scenario} ({backend})" for scenario, backend, arm in sorted(keys))
+        parts += [f"Only {word}: {named}"] if named else []
+    counts = ", ".join(f"{number} {sign}" for sign in SIGNS if (number := sum(one.verdict == sign for one in found)))
+    return "\n\n".join([*parts, f"Figures: {counts}. Only what is beyond the noise counts as better or worse."])
 
 
-def conclusions(session: Session) -> str:
-    """What each scenario and each sweep showed, in words."""
-    parts = []
-    for name in dict.fromkeys(scenario.family for scenario in session.scenarios if scenario.point):
-        first = next(scenario for scenario in session.scenarios if scenario.family == name)
-        for backend in session.backends(first.name):
-            quantities = [quantity for quantity, _ in first.point]
-            found = families.conclusion(quantities, families.points(session, name, backend), PUBLISHED.get(name))
-            parts.append(_paragraph(name, backend, first.question, found))
-    for scenario in session.scenarios:
-        for backend in session.backends(scenario.name) if not scenario.point else ():
-            found = [*conclusion(session, scenario, backend), *losses(session, scenario, backend)]
-            parts.append(_paragraph(scenario.name, backend, scenario.question, found))
-    return "\n\n".join(parts)
+def _changes(old: Scenario, new: Scenario) -> str:
+    changed = [field.name for field in fields(new) if getattr(old, field.name) != getattr(new, field.name)]
+    return f" (NOT THE SAME EXPERIMENT: {', '.join(changed)} changed)" if changed else ""
 
 
-def _paragraph(name: str, backend: str, question: str, sentences: list[str]) -> str:
-    text = textwrap.fill(" ".join(sentences), 100, break_long_words=False, break_on_hyphens=False)
-    return f"{name}, {place(backend)}: {question}\n{text}"
+def _row(found: Difference) -> tuple[str, ...]:
+    figure = found.figure
+    return (
+        f"  {figure.title}",
+        value(figure, found.first.mean),
+        value(figure, found.second.mean),
+        _signed(figure, found.delta),
+        "" if math.isnan(found.low) else f"{_signed(figure, found.low)} to {_signed(figure, found.high)}",
+        SIGNS[found.verdict],
+    )
 
 
-def place(backend: str) -> str:
-    """Where it ran, in words."""
-    return {"sockets": "real sockets", "twin": "simulated"}.get(backend, backend)
+def _signed(figure: Figure, number: float) -> str:
+    if not math.isfinite(number):
+        return NOTHING
+    shown = figure.text(abs(number))
+    return shown if shown == figure.text(0.0) else f"{'+' if number > 0 else '-'}{shown}"

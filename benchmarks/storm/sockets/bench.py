@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import platform
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from itertools import cycle
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from benchmarks.storm.results import SERIES, STEP, Run
-from benchmarks.storm.sockets import ceiling, series
-from benchmarks.storm.sockets.client import Done, Task
-from benchmarks.storm.sockets.deployment import Deployment
-from benchmarks.storm.sockets.load import GRACE
-from benchmarks.storm.sockets.processes import Clients, ClientsFailedError
-from benchmarks.storm.timeline import capacity_at, condition, times_of
+from benchmarks.arms import BareClient
+from benchmarks.storm import series
+from benchmarks.storm.load import GRACE
+from benchmarks.storm.results import STEP, Run
+from benchmarks.storm.scenario import Server
+from benchmarks.storm.series import MARGIN
+from benchmarks.storm.sockets.processes import Clients, ClientsFailedError, Deployment, Done, Task
 from motorlite.testing.server.local_commands import wait_until
 
 if TYPE_CHECKING:
@@ -21,10 +24,13 @@ if TYPE_CHECKING:
 
     from benchmarks.storm.arms import Arm
     from benchmarks.storm.scenario import Scenario
-    from benchmarks.storm.sockets.ceiling import Ceiling
+    from benchmarks.storm.sockets.processes import Ingress
 
     Progress = Callable[[float, dict[str, float]], None]
 
+SECONDS: Final = 1.0
+CONNECTIONS: Final = 32
+"""Of the measurement of the ceiling."""
 LEAD: Final = 0.1
 """Seconds between the order to begin and the beginning."""
 LOOK_SECONDS: Final = 0.02
@@ -75,17 +81,7 @@ class Bench:
             return self._run(deployment, scenario, arm, seed, on_progress)
         except ClientsFailedError as error:
             self._drop(arm)
-            return Run(
-                scenario=scenario.name,
-                arm=arm.name,
-                seed=seed,
-                backend="sockets",
-                seconds=scenario.seconds,
-                overload=scenario.overload,
-                capacity=capacity_at(scenario, 0.0),
-                series={name: [] for name in SERIES},
-                invalid=[str(error)],
-            )
+            return Run.of(scenario, arm, seed, "sockets", invalid=[str(error)])
 
     def _run(
         self, deployment: Deployment, scenario: Scenario, arm: Arm, seed: int, on_progress: Progress | None
@@ -98,7 +94,7 @@ class Bench:
         reports: list[dict[str, Any]] = []
         deployment.ingress.on_step = reports.append
         start = monotonic() + LEAD
-        deployment.ingress.order("begin", at=start, seconds=scenario.seconds, schedule=schedule(scenario, seed))
+        deployment.ingress.order("begin", at=start, seconds=scenario.seconds, schedule=series.schedule(scenario, seed))
         clients.send(start)
         done = self._follow(scenario, clients, reports, on_progress)
         wait_until(lambda: len(reports) > round(scenario.seconds / STEP), "the last report of the ingress")
@@ -114,14 +110,11 @@ class Bench:
             # A driver whose operations were cancelled may never end. The next run gets a process of its own.
             self._drop(arm)
         ingress_cpu = reports[-1]["cpu"] - reports[0]["cpu"]
-        return Run(
-            scenario=scenario.name,
-            arm=arm.name,
-            seed=seed,
-            backend="sockets",
-            seconds=scenario.seconds,
-            overload=scenario.overload,
-            capacity=capacity_at(scenario, 0.0),
+        return Run.of(
+            scenario,
+            arm,
+            seed,
+            "sockets",
             series=series.series(scenario, done.record, reports),
             requests=done.record.requests,
             cpu={"client": done.cpu_seconds, "ingress": ingress_cpu, "mongod": after - before},
@@ -132,7 +125,7 @@ class Bench:
     def ceiling(self) -> Ceiling:
         """The most that the ingress can do on this machine; measured once."""
         if self._ceiling is None:
-            self._ceiling = ceiling.measure(self._deployment_for(self._members or 1).ingress)
+            self._ceiling = measure(self._deployment_for(self._members or 1).ingress)
         return self._ceiling
 
     def facts(self) -> dict[str, str]:
@@ -200,19 +193,55 @@ class Bench:
         return message
 
 
-def schedule(scenario: Scenario, seed: int) -> list[tuple[float, dict[str, Any]]]:
-    """Return the orders for the ingress, with their times: the limits begin with the run."""
-    found: list[tuple[float, dict[str, Any]]] = [
-        (0.0, {"order": "reset", "servers": [asdict(server) for server in scenario.servers], "seed": seed})
-    ]
-    for index, server in enumerate(scenario.servers):
-        was_down = False
-        for time in times_of(scenario):
-            now = condition(scenario, index, time)
-            if now.is_down != was_down:
-                found.append((time, {"order": "down" if now.is_down else "up", "server": index}))
-            was_down = now.is_down
-            if now != (1.0, server.failure_rate, now.is_down, False) or time:
-                change = {"capacity": now.capacity, "failure_rate": now.failure_rate, "unreachable": now.is_unreachable}
-                found.append((time, {"order": "change", "server": index, **change}))
-    return sorted(found, key=lambda entry: entry[0])
+@dataclass(frozen=True, slots=True)
+class Ceiling:
+    """Requests per second that keep the ingress, which has one thread, busy.
+
+    They are counted per second of its CPU time, so that other load on the machine does not change them.
+
+    Attributes:
+        forwarded: Of requests that are passed on to the server.
+        rejected: Of rejections.
+    """
+
+    forwarded: float
+    rejected: float
+
+    def __str__(self) -> str:
+        return (
+            f"the ingress passes at most {self.forwarded:,.0f} requests, or {self.rejected:,.0f} rejections, per "
+            f"second on this machine; runs that keep it busy for over {MARGIN:.0%} of a second are not valid"
+        )
+
+
+def measure(ingress: Ingress, seconds: float = SECONDS) -> Ceiling:
+    """Measure the ceiling with as many requests as the machine can make."""
+    unlimited = asdict(Server(mode="queue", work=1e9, handshake_cost=0, latency=0))
+    closed = asdict(Server(work=1e9, admission_rate=0, handshake_cost=0, latency=0))
+    rates = []
+    for server in (unlimited, closed):
+        ingress.order("reset", servers=[server] * len(ingress.addresses))
+        before = ingress.order("cpu")
+        done = asyncio.run(_blast(*ingress.addresses[0], seconds))
+        rates.append(done / (ingress.order("cpu") - before))
+    ingress.order("reset")
+    return Ceiling(*rates)
+
+
+async def _blast(host: str, port: int | None, seconds: float) -> int:
+    client = BareClient(host, port or 0, CONNECTIONS)
+    numbers = cycle(range(1000))
+    end = monotonic() + seconds
+
+    async def ask() -> int:
+        done = 0
+        while monotonic() < end:
+            with contextlib.suppress(KeyError):  # a rejection has no cursor
+                await client.find_one({"_id": next(numbers)})
+            done += 1
+        return done
+
+    try:
+        return sum(await asyncio.gather(*(ask() for _ in range(CONNECTIONS))))
+    finally:
+        client.close()

@@ -1,43 +1,26 @@
-"""Shell: what the process of one arm's clients does in a run. Messages are pickled objects on its standard streams."""
+"""Shell: the process of one arm's clients. Messages are pickled objects on its standard streams.
+
+It does runs until standard input ends, as when its parent is killed.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import pickle
-import resource
 import sys
-from dataclasses import dataclass
+import warnings
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.storm.sockets.drivers import DRIVERS
-from benchmarks.storm.sockets.load import DOCUMENTS, Application
+from benchmarks.processes import cpu_seconds, describe
+from benchmarks.storm.drivers import DRIVERS
+from benchmarks.storm.load import Application
+from benchmarks.storm.sockets.processes import Done
 
 if TYPE_CHECKING:
-    from benchmarks.storm.arms import Arm
-    from benchmarks.storm.scenario import Load, Scenario
-    from benchmarks.storm.sockets.drivers import Driver
-    from benchmarks.storm.sockets.load import Record
-
-
-@dataclass(frozen=True, slots=True)
-class Task:
-    """A run to do."""
-
-    scenario: Scenario
-    arm: Arm
-    seed: int
-    uri: str
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """What became of it."""
-
-    record: Record
-    cpu_seconds: float
-    versions: dict[str, str]
-    surprises: dict[str, int]
+    from benchmarks.storm.sockets.processes import Task
 
 
 async def do(task: Task) -> None:
@@ -49,7 +32,7 @@ async def do(task: Task) -> None:
     driver = DRIVERS[task.arm.driver](task.uri, task.arm, task.scenario)
     try:
         await driver.open(task.scenario.load.clients)
-        await warm_up(driver, task.scenario.load, task.arm.max_pool_size)
+        await driver.warm_up(task.scenario.load)
         say("ready")
         # The answer comes at once: nothing else runs meanwhile but the drivers' monitors.
         start: float = pickle.load(sys.stdin.buffer)
@@ -62,23 +45,31 @@ async def do(task: Task) -> None:
         await driver.close()
 
 
-async def warm_up(driver: Driver, load: Load, max_pool_size: int) -> None:
-    """Let each client find its servers, and open its connections: the ingress holds back its requests until then."""
-    each = min(load.warm, max_pool_size)
-    with driver.unhurried():
-        await asyncio.gather(
-            *(driver.read(client, number % DOCUMENTS) for client in range(load.clients) for number in range(each))
-        )
-
-
-def cpu_seconds() -> float:
-    """The CPU time of this process so far, user and system, of all threads."""
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    return usage.ru_utime + usage.ru_stime
-
-
 def say(message: Any) -> None:
     """Send a message to the parent."""
     data = pickle.dumps(message)
     while data:
         data = data[os.write(1, data) :]
+
+
+def main() -> None:
+    # The driver's warnings about errors would be printed, where the application has no logging of its own.
+    logging.getLogger().addHandler(logging.NullHandler())
+    # An arm may combine options on purpose that the driver warns about.
+    warnings.simplefilter("ignore")
+    while True:
+        try:
+            task = pickle.load(sys.stdin.buffer)
+        except EOFError:
+            return
+        began = monotonic()
+        try:
+            asyncio.run(do(task))
+        except Exception as error:  # the parent decides what a failed run means
+            say(RuntimeError(f"after {monotonic() - began:.1f} s: {describe(error)}"))
+        else:
+            say("closed")
+
+
+if __name__ == "__main__":
+    main()

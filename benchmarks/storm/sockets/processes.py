@@ -1,4 +1,4 @@
-"""Net: the processes of the ingress and of the clients, as their parent sees them."""
+"""Net: the processes of servers, ingress and clients, as their parent sees them."""
 
 from __future__ import annotations
 
@@ -8,19 +8,29 @@ import pickle
 import subprocess
 import sys
 import threading
-from pathlib import Path
+from dataclasses import dataclass
 from queue import Empty, Queue
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
+from benchmarks.documents import COLLECTION, DATABASE, document
+from benchmarks.processes import ROOT, end
+from benchmarks.storm.drivers import DOCUMENTS
+from motorlite._base.values import format_address
+from motorlite.errors import PyMongoError
+from motorlite.testing import LocalServer
+from motorlite.testing.server.local_commands import wait_until
 from motorlite.testing.server.mongod_processes import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from benchmarks.storm.arms import Arm
+    from benchmarks.storm.load import Record
+    from benchmarks.storm.scenario import Scenario
     from motorlite._base.values import Address
 
-ROOT: Final = Path(__file__).resolve().parents[3]
+
 ANSWER_SECONDS: Final = 60.0
 
 
@@ -30,6 +40,26 @@ class ProcessFailedError(Exception):
 
 class ClientsFailedError(ProcessFailedError):
     """The same of a process with clients: the driver is missing, hangs, or raised an error outside of a request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A run to do."""
+
+    scenario: Scenario
+    arm: Arm
+    seed: int
+    uri: str
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What became of it."""
+
+    record: Record
+    cpu_seconds: float
+    versions: dict[str, str]
+    surprises: dict[str, int]
 
 
 class _Child:
@@ -77,16 +107,7 @@ class _Child:
 
     def close(self) -> None:
         """End the process and wait for it; a second call does nothing."""
-        with contextlib.suppress(BrokenPipeError):  # it has already ended
-            self._input.close()
-        try:
-            self._process.wait(timeout=5)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._thread.join()
-        assert self._process.stdout is not None
-        self._process.stdout.close()
+        end(self._process, self._thread)
 
 
 class Ingress(_Child):
@@ -146,7 +167,7 @@ class Clients(_Child):
     error = ClientsFailedError
 
     def __init__(self, arm: str) -> None:
-        super().__init__(f"the process of {arm}", ["benchmarks.storm.sockets"])
+        super().__init__(f"the process of {arm}", ["benchmarks.storm.sockets.client"])
 
     def send(self, message: Any) -> None:
         """Send a message.
@@ -181,3 +202,88 @@ class Clients(_Child):
             while True:
                 self._messages.put(pickle.load(pipe))
         self._messages.put(None)
+
+
+class Deployment:
+    """A standalone server, or a replica set whose members announce the addresses of the ingress.
+
+    Args:
+        members: The number of servers.
+
+    Attributes:
+        ingress: The process between them and all others, members included.
+    """
+
+    def __init__(self, members: int) -> None:
+        if members == 1:
+            self._server = LocalServer.start("standalone", own=True)
+        else:
+            self._server = LocalServer.start("replicaset", nodes=members, own=True)
+        try:
+            self.ingress: Ingress = Ingress(self._server.addresses)
+        except BaseException:
+            self._server.stop()
+            raise
+        try:
+            if members > 1:
+                self._announce()
+            self._server.command({"dropDatabase": 1}, DATABASE)
+            documents = [document(number) for number in range(DOCUMENTS)]
+            self._server.command({"insert": COLLECTION, "documents": documents}, DATABASE)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def uri(self) -> str:
+        """The connection string for clients."""
+        hosts = ",".join(map(format_address, self.ingress.addresses))
+        replica_set = self._server.replica_set
+        return f"mongodb://{hosts}/" + (f"?replicaSet={replica_set}" if replica_set else "")
+
+    @property
+    def version(self) -> str:
+        """The servers' version."""
+        return self._server.version
+
+    def cpu_seconds(self) -> float:
+        """The CPU time of all servers so far, user and system."""
+        total = 0
+        for address in self._server.addresses:
+            found = self._server.command({"serverStatus": 1}, address=address)["extra_info"]
+            total += found["user_time_us"] + found["system_time_us"]
+        return total / 1e6
+
+    def restore(self) -> None:
+        """Lift all limits, and make the first member the primary again. A run may have failed before its end."""
+        for order in ("end", "release", "reset"):
+            self.ingress.order(order)
+        if self._server.replica_set is None:
+            return
+        first = self._server.addresses[0]
+        wait_until(lambda: self._is_primary(first), "the first member to become the primary again")
+
+    def _is_primary(self, address: Address) -> bool:
+        try:
+            if self._server.command({"hello": 1}, address=address).get("isWritablePrimary"):
+                return True
+            self._server.command({"replSetStepUp": 1}, address=address)
+        except (OSError, PyMongoError):
+            pass  # it has not caught up yet
+        return False
+
+    def _announce(self) -> None:
+        """Let the members know each other, and clients them, by the addresses of the ingress."""
+        self._server.wait_for_primary()
+        configuration: dict[str, Any] = self._server.command({"replSetGetConfig": 1})["config"]
+        for member, address in zip(configuration["members"], self.ingress.addresses, strict=True):
+            member["host"] = format_address(address)
+        configuration["version"] += 1
+        configuration.pop("term", None)
+        self._server.command({"replSetReconfig": configuration, "force": True})
+        self._server.wait_for_primary()
+
+    def close(self) -> None:
+        """End all processes."""
+        self.ingress.close()
+        self._server.stop()

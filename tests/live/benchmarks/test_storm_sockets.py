@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from benchmarks.storm.arms import ARMS
-from benchmarks.storm.arrivals import arrivals
 from benchmarks.storm.results import SERIES, Run
 from benchmarks.storm.scenario import Change, Load, Scenario, Server
-from benchmarks.storm.sockets import Bench
-from benchmarks.storm.sockets.bench import CLOSE_SECONDS
+from benchmarks.storm.sockets.bench import CLOSE_SECONDS, Bench
 from benchmarks.storm.sockets.processes import Clients, ClientsFailedError
+from benchmarks.storm.timeline import arrivals
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from benchmarks.report import align, markdown
+from benchmarks.figures import align, markdown
 
 
 def test_columns_are_aligned() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.demo.load import run_load, send
 from benchmarks.demo.scenario import Load
-from benchmarks.demo.tally import Tally
+from benchmarks.demo.tables import Tally
 from motorlite.errors import OperationFailure
 
 if TYPE_CHECKING:

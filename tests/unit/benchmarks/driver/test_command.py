@@ -9,7 +9,7 @@ import pytest
 from benchmarks.driver import command, data
 from benchmarks.driver.adapters import ARMS
 from benchmarks.driver.tasks import TASKS, Scale
-from benchmarks.workers import ArmFailedError
+from benchmarks.processes import ChildFailedError
 
 
 def arguments(*words: str) -> argparse.Namespace:
@@ -29,7 +29,7 @@ class Worker:
     def run(self, *, limit: float, task: str) -> dict[str, Any]:
         Worker.log.append(self.arm)
         if self.arm == "bad" and Worker.log.count("bad") == 2:
-            raise ArmFailedError("broken")
+            raise ChildFailedError("broken")
         if self.arm == "lacking":
             return {}
         return {"seconds": 2.0, "cpu_seconds": 1.0}

@@ -3,8 +3,7 @@ from __future__ import annotations
 import json
 
 from benchmarks.driver.report import as_json, as_markdown, render
-from benchmarks.driver.scores import Iteration
-from benchmarks.driver.tasks import Scale
+from benchmarks.driver.tasks import Iteration, Scale
 
 ITERATIONS = [
     Iteration("find_one", "motorlite", 1.0, 0.5),

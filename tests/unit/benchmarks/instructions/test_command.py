@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from benchmarks.instructions import command
-from benchmarks.instructions.counting import HERE, CountingError, Job
+from benchmarks.instructions.command import Count, render
+from benchmarks.instructions.counting import CountingError, Job
+from benchmarks.instructions.marks import DECODE, LOOP, Part
+from benchmarks.processes import ROOT
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from benchmarks.instructions.parts import Part
 
 
 def arguments(*words: str) -> argparse.Namespace:
@@ -48,9 +49,9 @@ def test_other_drivers_are_counted_once_and_this_one_for_each_commit(
 ) -> None:
     assert command.run(arguments("HEAD")) == 0
     assert [job.arm for job in counted] == ["bare", "motorlite", "motorlite"]
-    assert counted[1].root != HERE
+    assert counted[1].root != ROOT
     assert not counted[1].root.exists()  # the worktree is gone
-    assert counted[2].root == HERE
+    assert counted[2].root == ROOT
     assert "working tree" in capsys.readouterr().out
 
 
@@ -93,3 +94,26 @@ def test_the_same_program_has_the_same_number_of_instructions() -> None:
 def test_a_client_that_fails_is_an_error() -> None:
     with pytest.raises(CountingError, match="ended before it was warm"):
         Job("bare", "insert_one", tasks=1, documents=1, warm_up=5, each=5, samples=2).count()
+
+
+BARE = Count("bare", "", [60_000, 64_000], {}, [])
+OURS = Count("motorlite", "abc", [124_000, 124_000], {DECODE: Part(30_000, 1000), LOOP: Part(99_000, 4000)}, ["m:gone"])
+
+
+def test_a_total_is_the_mean_of_its_samples() -> None:
+    assert BARE.total == 62_000
+    assert pytest.approx(2000 / 62_000) == BARE.error
+
+
+def test_the_tables_have_totals_ratios_parts_and_what_is_missing() -> None:
+    text = render([BARE, OURS])
+    lines = [line.split() for line in text.splitlines()]
+    assert ["motorlite", "abc", "124.00", "2.00", "0.00", "%"] in lines
+    assert ["decode", "29.0"] in lines
+    assert ["total", "124.0"] in lines
+    assert "has no m:gone" in text
+
+
+def test_without_the_bare_protocol_there_is_no_ratio() -> None:
+    assert "  -  " in render([OURS])
+    assert "by part" not in render([BARE])

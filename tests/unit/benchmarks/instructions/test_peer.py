@@ -6,8 +6,8 @@ from typing import Any
 import bson
 import pytest
 
-from benchmarks.documents import find_messages, message
-from benchmarks.instructions.peer import HEADER, OP_QUERY, Peer, command_name, replies
+from benchmarks.documents import HEADER, OP_QUERY, find_messages, message
+from benchmarks.instructions.peer import Peer, command_name, replies
 
 
 class Transport(asyncio.Transport):

@@ -48,5 +48,5 @@ def test_a_wrong_threshold_of_aimd_starves_the_server_or_does_nothing() -> None:
 
 
 def test_the_table_has_every_limit() -> None:
-    lines = list(table(scenario(seconds=3.0)))
+    lines = table(scenario(seconds=3.0)).splitlines()
     assert [line.split(" | ")[0] for line in lines[2:]] == [f"| {name}" for name in LIMITS]

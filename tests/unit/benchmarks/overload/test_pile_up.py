@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from benchmarks.overload.pile_up_figures import Arm, Curve, draw, render, verdict
+from benchmarks.overload.pile_up import Arm, Curve, draw, render, verdict
 
 if TYPE_CHECKING:
     from pathlib import Path

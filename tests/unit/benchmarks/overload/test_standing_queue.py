@@ -21,12 +21,12 @@ def test_an_adaptive_queue_works_for_callers_that_still_wait(is_seen: bool) -> N
     assert adaptive.goodput > 0.9
     assert adaptive.median < 0.05 < 0.1 < fifo.median <= strict.median
     assert adaptive.dropped > 0.3
-    assert (strict.dropped, fifo.dropped) == (0.0, 0.0)
+    assert fifo.dropped == 0.0
 
 
 def test_below_the_capacity_all_orders_are_alike() -> None:
     for order in ("first in, first out", "no option", "fifo", "adaptive"):
-        outcome = measure(order, 0.7, 1.0, is_seen=True, seconds=0.5)
+        outcome = measure(order, 0.7, 1.0, is_seen=True, seconds=1.0)
         assert 0.5 < outcome.goodput < 0.9
         assert outcome.dropped == 0.0
 
@@ -35,7 +35,7 @@ def test_below_the_capacity_all_orders_are_alike() -> None:
 def test_below_the_capacity_a_queue_adds_no_latency(load: float) -> None:
     """The same callers at the same times, with and without the option."""
     plain, *orders = (
-        measure(order, load, 1.0, is_seen=True, seconds=2.0) for order in ("no option", "fifo", "adaptive")
+        measure(order, load, 1.0, is_seen=True, seconds=1.0) for order in ("no option", "fifo", "adaptive")
     )
     for outcome in orders:
         assert outcome.median <= plain.median

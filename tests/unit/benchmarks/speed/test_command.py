@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from benchmarks.arms import ARMS, Arm
+from benchmarks.processes import ROOT
 from benchmarks.speed import command
 from benchmarks.speed.workloads import WORKLOADS
-from benchmarks.workers import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Callable

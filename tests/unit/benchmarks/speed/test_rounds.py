@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from benchmarks.arms import ARMS, Arm
+from benchmarks.processes import ChildFailedError
 from benchmarks.speed import rounds
-from benchmarks.workers import ArmFailedError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,7 +26,7 @@ class Worker:
         assert limit > request.get("seconds", 0)
         Worker.log.append((self.arm, request))
         if self.arm == "bad" and sum(arm == "bad" for arm, _ in Worker.log) == 3:
-            raise ArmFailedError("broken")
+            raise ChildFailedError("broken")
         if self.arm == "bare" and request["operation"] != "find_one":
             return {}
         return {"operations": 10, "seconds": 1.0, "cpu_seconds": 0.1, "p50": 0.1, "p99": 0.2}

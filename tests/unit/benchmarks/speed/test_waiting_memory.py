@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.instructions.counting import peer
-from benchmarks.speed.child import ask
+from benchmarks.processes import ask, serving
 from benchmarks.speed.waiting_memory import render, verdict
 
 FOUND = {"motorlite": {"operation": 1024.0, "task": 900.4}, "pymongo": {"operation": 9000.0, "task": 900.0}}
@@ -22,7 +21,7 @@ def test_the_target_is_a_kilobyte() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("arm", ["motorlite", "motorlite-trio"])
 def test_waiting_operations_are_weighed(arm: str) -> None:
-    with peer(1, "--silent", "find") as port:
+    with serving("benchmarks.instructions.peer", "1", "--silent", "find") as port:
         found = ask("benchmarks.speed.waiting_memory", arm, str(port), "500", limit=50)
     assert 100 < found["task"] < 5000
     assert 100 < found["operation"] < 10_000

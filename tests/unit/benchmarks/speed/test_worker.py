@@ -8,8 +8,8 @@ import pytest
 
 from benchmarks.documents import DOCUMENTS
 from benchmarks.loops import ASYNCIO, TRIO, Loop
+from benchmarks.processes import ROOT, ChildFailedError, Worker
 from benchmarks.speed.worker import run_round, walk
-from benchmarks.workers import ROOT, ArmFailedError, Worker
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def test_a_walk_visits_every_document_once_before_it_returns() -> None:
 def test_the_parent_learns_why_an_arm_failed() -> None:
     worker = Worker("bare", "mongodb://user:secret@127.0.0.1:1/")
     try:
-        with pytest.raises(ArmFailedError, match="without authentication"):
+        with pytest.raises(ChildFailedError, match="without authentication"):
             worker.run(limit=30, operation="find_one", tasks=1, operations=1)
     finally:
         worker.close()
@@ -77,7 +77,7 @@ def test_the_parent_learns_why_an_arm_failed() -> None:
 def test_an_arm_that_does_not_answer_in_time_is_killed() -> None:
     worker = Worker("bare", "mongodb://127.0.0.1:1/")
     try:
-        with pytest.raises(ArmFailedError, match="without an answer"):
+        with pytest.raises(ChildFailedError, match="without an answer"):
             worker.run(limit=0, operation="find_one", tasks=1, operations=1)
     finally:
         worker.close()

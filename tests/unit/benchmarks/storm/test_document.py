@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import re
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Final
 
 from benchmarks.storm.arms import ARMS
-from benchmarks.storm.catalogue import everything, load
-from benchmarks.storm.report.session import Session
-from benchmarks.storm.report.tables import conclusions
-from benchmarks.storm.report.wording import COLUMNS
+from benchmarks.storm.report.figures import FIGURES
+from benchmarks.storm.report.tables import text
 from benchmarks.storm.results import SERIES
-from benchmarks.storm.scenario import Server
-from benchmarks.storm.shapes import shortened
-from benchmarks.storm.twin.world import simulate
+from benchmarks.storm.scenario import Server, shortened
+from benchmarks.storm.scenarios import everything, load
+from benchmarks.storm.session import Session
+from benchmarks.storm.twin import simulate
 
 TEXT: Final = (Path(__file__).parents[4] / "docs" / "storms.md").read_text(encoding="utf-8")
 EXAMPLE: Final = re.compile(r"<!-- scenario -->\n```python\n(.*?)```", re.DOTALL)
@@ -26,13 +25,13 @@ def test_the_example_is_short_and_runs(tmp_path: Path) -> None:
     assert len(source.splitlines()) < 40
     (tmp_path / "nightly_report.py").write_text(source, encoding="utf-8")
     (scenario,) = load(tmp_path / "nightly_report.py")
-    short = shortened(scenario, 3.0)
+    short = shortened(replace(scenario, load=replace(scenario.load, warm=5)), 3.0)
     session = Session([short], list(ARMS.values()))
     for arm in scenario.arms:
         summary = session.add(simulate(short, ARMS[arm], 1))
         assert summary.requests > 900
         assert summary.share > 0.2
-    assert scenario.question in conclusions(session)
+    assert scenario.question in text(session)
 
 
 def rows(head: str) -> dict[str, str]:
@@ -48,8 +47,8 @@ def test_scenarios_and_arms_are_listed() -> None:
 
 def test_figures_and_series_are_explained() -> None:
     figures = ", ".join(rows("figure | meaning"))
-    for column in COLUMNS:
-        assert column.title.removesuffix("/s") in figures
+    for figure in FIGURES.values():
+        assert figure.title.removesuffix("/s") in figures
     series = TEXT.split("value per 100 ms (")[1].split(")")[0]
     for name in SERIES:
         assert name.replace("_", " ").replace("server queue", "queues").replace("client queue", "client") in series

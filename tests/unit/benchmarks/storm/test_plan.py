@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.storm.arms import ARMS
-from benchmarks.storm.catalogue import find
-from benchmarks.storm.plan import WrongPolicyError, parse_arm, plan
+from benchmarks.storm.arms import ARMS, WrongPolicyError, parse_arm
+from benchmarks.storm.plan import plan
+from benchmarks.storm.scenarios import find
 
 
 def test_standard_scenarios_run_on_sockets_and_others_in_the_simulation() -> None:

@@ -1,12 +1,13 @@
-"""The decisions at the door of a server, in virtual time."""
+"""The decisions at the door of a server, its token buckets and its queue of work."""
 
 from __future__ import annotations
 
 from collections import Counter
+from math import inf
 
 import pytest
 
-from benchmarks.storm.ingress.gate import Gate, Verdict
+from benchmarks.storm.ingress.gate import Gate, TokenBucket, Verdict, WorkQueue
 from benchmarks.storm.scenario import Server
 
 
@@ -97,3 +98,124 @@ def test_connections_wait_in_the_limiters_queue_and_no_more_than_it_holds() -> N
     assert gate.connect(0.1) == pytest.approx(0.2)
     gate.gone()
     assert gate.connect(0.1) == pytest.approx(0.3)
+
+
+# --- token buckets and work ---
+
+
+def admitted(bucket: TokenBucket, times: list[float]) -> int:
+    return sum(bucket.take(now) for now in times)
+
+
+def test_a_full_bucket_admits_its_burst_and_then_its_rate() -> None:
+    bucket = TokenBucket(100, 0.5, 0.0)
+    assert admitted(bucket, [0.0] * 80) == 50
+    assert admitted(bucket, [index / 1000 for index in range(2001)]) == 200
+
+
+def test_a_pause_fills_the_bucket_no_further_than_its_capacity() -> None:
+    bucket = TokenBucket(100, 0.5, 0.0)
+    assert admitted(bucket, [10.0] * 80) == 50
+    assert bucket.tokens(10.1) == pytest.approx(10)
+
+
+def test_a_bucket_holds_at_least_one_token() -> None:
+    bucket = TokenBucket(2, 0.1, 0.0)
+    assert admitted(bucket, [0.0, 0.0, 0.4, 0.5, 0.6, 1.0]) == 3
+
+
+def test_borrowed_tokens_are_due_one_after_the_other() -> None:
+    bucket = TokenBucket(10, 0.1, 5.0)
+    assert [bucket.borrow(5.0) for _ in range(4)] == pytest.approx([0, 0.1, 0.2, 0.3])
+    assert bucket.borrow(5.0, at_most=0.3) is None
+    assert bucket.borrow(5.3, at_most=0.3) == pytest.approx(0.1)
+
+
+def test_a_bucket_without_a_rate_admits_its_tokens_and_nothing_more() -> None:
+    bucket = TokenBucket(0, 1, 0.0)
+    assert bucket.take(0.0)
+    assert bucket.borrow(1e9) is None
+
+
+def test_a_change_keeps_the_tokens_that_fit() -> None:
+    bucket = TokenBucket(100, 1, 0.0)
+    bucket.change(50, 1, 0.0)
+    assert bucket.tokens(0.0) == 50
+    assert admitted(bucket, [0.0] * 60) == 50
+    bucket.change(200, 1, 0.5)
+    assert bucket.tokens(0.5) == pytest.approx(25)
+    assert bucket.tokens(0.6) == pytest.approx(45)
+
+
+def test_work_is_done_in_order_at_the_speed_of_the_server() -> None:
+    queue: WorkQueue[str] = WorkQueue(10, 0.0)
+    for name, units in (("a", 1.0), ("b", 0.5), ("c", 1.0)):
+        queue.push(name, units, 0.0)
+    assert queue.next_at() == pytest.approx(0.1)
+    assert queue.finished(0.0999) == []
+    assert queue.finished(0.1) == ["a"]
+    assert queue.finished(0.25) == ["b", "c"]
+    assert queue.next_at() is None
+
+
+def test_work_begins_when_it_arrives_at_an_idle_server() -> None:
+    queue: WorkQueue[str] = WorkQueue(10, 0.0)
+    queue.push("a", 1, 7.0)
+    assert queue.next_at() == pytest.approx(7.1)
+
+
+def test_another_speed_applies_to_the_work_under_way() -> None:
+    queue: WorkQueue[str] = WorkQueue(10, 0.0)
+    queue.push("a", 1, 0.0)
+    queue.change(5, 0.05)
+    assert queue.next_at() == pytest.approx(0.15)
+    queue.change(0, 0.1)
+    assert queue.next_at() is None
+    assert queue.finished(100.0) == []
+    queue.change(inf, 100.0)
+    assert queue.finished(100.0) == ["a"]
+
+
+def test_a_server_without_limits_does_everything_at_once() -> None:
+    queue: WorkQueue[str] = WorkQueue(inf, 0.0)
+    queue.push("a", 5, 1.0)
+    queue.push("b", 0, 1.0)
+    assert queue.next_at() == 1.0
+    assert queue.finished(1.0) == ["a", "b"]
+
+
+def test_the_backlog_is_integrated_over_time() -> None:
+    queue: WorkQueue[str] = WorkQueue(10, 0.0)
+    queue.push("a", 10, 0.0)
+    assert queue.backlog(0.5) == pytest.approx(5)
+    # From 10 units to 0 in one second, then nothing.
+    assert queue.area(3.0) == pytest.approx(5)
+
+
+def test_the_area_is_the_same_however_often_one_looks() -> None:
+    looked: WorkQueue[int] = WorkQueue(7, 0.0)
+    unseen: WorkQueue[int] = WorkQueue(7, 0.0)
+    for step in range(100):
+        if step % 10 == 0:
+            looked.push(step, 3, step / 10)
+            unseen.push(step, 3, step / 10)
+        looked.finished(step / 10)
+    assert looked.area(20.0) == pytest.approx(unseen.area(20.0))
+
+
+def test_dropped_work_is_gone() -> None:
+    queue: WorkQueue[str] = WorkQueue(10, 0.0)
+    queue.push("a", 10, 0.0)
+    queue.drop(0.5)
+    assert len(queue) == 0
+    assert queue.backlog(0.5) == 0
+    queue.push("b", 1, 1.0)
+    assert queue.next_at() == pytest.approx(1.1)
+
+
+def test_a_clock_that_steps_back_does_no_harm() -> None:
+    bucket, queue = TokenBucket(10, 1, 5.0), WorkQueue[str](10, 5.0)
+    queue.push("a", 1, 5.0)
+    assert bucket.tokens(4.0) == 10
+    assert queue.finished(4.0) == []
+    assert queue.finished(5.1) == ["a"]

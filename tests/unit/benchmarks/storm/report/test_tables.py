@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
-from benchmarks.storm.report.tables import conclusions, markdown
+from benchmarks.storm.report.tables import as_markdown, compare, conditions, text
+from benchmarks.storm.scenario import Load, Server
 from tests.support.storm_runs import SUSTAINED, Shape, make_run, make_session
 
+PAIR = {"default": Shape(0.98, 1.05), "no-retry": Shape(0.9, 1.0)}
 SHAPES = {"default": Shape(), "immediate": Shape(0.4, 5.0, recovery=None)}
 
 
@@ -15,7 +18,7 @@ def test_the_tables_as_markdown() -> None:
     run = make_run("motor")
     run.invalid = ["too slow"]
     session.add(run)
-    lines = markdown(session).splitlines()
+    lines = as_markdown(session).splitlines()
     assert lines[0] == "### sustained, simulated"
     assert lines[2] == SUSTAINED.question
     table = [line for line in lines if line.startswith("|")]
@@ -33,21 +36,88 @@ def test_both_backends_have_a_table() -> None:
     run = make_run()
     run.backend = "sockets"
     session.add(run)
-    text = markdown(session)
+    text = as_markdown(session)
     assert text.index("### sustained, real sockets") < text.index("### sustained, simulated")
 
 
-def test_the_conclusions_as_text() -> None:
-    text = conclusions(make_session(SHAPES))
-    assert text.startswith(
-        f"sustained, simulated: {SUSTAINED.question}\nWhile the servers are overloaded, `default` keeps"
-    )
-    assert "`default` does worse than no other arm" in " ".join(text.split())
-    assert max(map(len, text.splitlines())) <= 100
+def test_figures_that_differ_from_the_defaults_are_marked() -> None:
+    found = text(make_session(SHAPES))
+    assert found.startswith(f"sustained, simulated: {SUSTAINED.question}\n")
+    default, immediate = (next(row for row in found.splitlines() if row.startswith(arm)) for arm in SHAPES)
+    assert re.search(r"98\.2 % +100 % +1\.03 +1\.05", default)
+    assert re.search(r" 40\.\d % - .* never -$", immediate)
 
 
-def test_a_sweep_has_one_conclusion() -> None:
-    session = make_session(SHAPES, replace(SUSTAINED, family="f", point=(("factor", 3.0),)), seeds=1)
-    text = conclusions(session)
-    assert text.count(SUSTAINED.question) == 1
-    assert "at 3 times the capacity: `default` " in text
+def test_a_point_of_a_sweep_says_where_it_is() -> None:
+    session = make_session(SHAPES, replace(SUSTAINED, family="f", point=(("factor", 3.0), ("depth", 2.5))), seeds=1)
+    assert text(session).startswith("f, load, as a multiple of the capacity: 3, depth: 2.5, simulated: ")
+
+
+def test_conditions_are_what_is_not_as_usual() -> None:
+    scenario = replace(SUSTAINED, servers=(Server(), Server(), Server(mode="queue")))
+    assert conditions(scenario) == [
+        ("load", "rate 80.0"),
+        ("2 x server", "as usual"),
+        ("1 x server", "mode 'queue'"),
+        ("read preference", "primary"),
+        ("5 to 10 s", "load 3.75"),
+        ("duration", "20 s"),
+    ]
+
+
+# --- what changed between two sessions ---
+
+
+def line(text: str, *, arm: str, figure: str) -> list[str]:
+    """The cells of one row."""
+    block = text.split(f"\n{arm}\n", 1)[1]
+    row = next(row for row in block.splitlines() if row.strip().startswith(figure))
+    return [cell.strip() for cell in row.split("  ") if cell.strip()]
+
+
+def test_what_is_beyond_the_noise_is_marked() -> None:
+    text = compare(make_session(PAIR), make_session({**PAIR, "default": Shape(0.7, 2.0, recovery=None)}))
+    assert line(text, arm="default", figure="goodput")[-1] == "WORSE"
+    assert line(text, arm="default", figure="attempts per request")[1:4] == ["1.03", "2.00", "+0.97"]
+    assert line(text, arm="default", figure="recovery")[1:] == ["0.0 s", "never", "\N{EN DASH}", "WORSE"]
+    assert "WORSE" not in text.split("\nno-retry\n")[1].split("Figures:")[0]
+
+
+def test_two_equal_sessions() -> None:
+    text = compare(make_session(PAIR), make_session(PAIR))
+    assert "WORSE" not in text
+    assert "Figures: 20 same." in text
+    assert line(text, arm="default", figure="goodput")[1:4] == ["98.2 %", "98.2 %", "0 %"]
+
+
+def test_a_better_session() -> None:
+    text = compare(make_session({"default": Shape(0.7, 2.0)}), make_session({"default": Shape(0.98, 1.05)}))
+    assert line(text, arm="default", figure="attempts per success")[-1] == "better"
+
+
+def test_another_machine_and_another_experiment_are_named() -> None:
+    other = replace(SUSTAINED, load=Load(rate=450.0))
+    new = make_session(PAIR, other)
+    new.facts["cpu"] = "64 x a large processor"
+    text = compare(make_session(PAIR), new)
+    assert "cpu: 2 x a processor before, 64 x a large processor now" in text
+    assert "NOT THE SAME EXPERIMENT: load changed" in text
+
+
+def test_arms_of_one_session_only_are_named() -> None:
+    text = compare(make_session(PAIR), make_session({"default": PAIR["default"], "pymongo": Shape()}))
+    assert "Only before: no-retry in sustained (twin)" in text
+    assert "Only now: pymongo in sustained (twin)" in text
+
+
+def test_nothing_in_common() -> None:
+    new = make_session({}, seeds=1)
+    run = make_run()
+    run.invalid = ["too slow"]
+    new.add(run)
+    assert "The sessions have no valid run in common." in compare(make_session(PAIR), new)
+
+
+def test_one_seed_tells_nothing() -> None:
+    text = compare(make_session(PAIR, seeds=1), make_session(PAIR, seeds=1))
+    assert line(text, arm="default", figure="goodput")[-1] == "?"
