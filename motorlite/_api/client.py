@@ -6,17 +6,17 @@ import warnings
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
 
-from motorlite._api.arguments.method_options import LIST_DATABASES_CHECKS, ListDatabasesOptions, database_name
+from motorlite._api.arguments.method_options import ListDatabasesOptions, database_name, given_options, optional
 from motorlite._api.client_bulk import AsyncMongoClient as ClientBulkWrites
-from motorlite._api.commands import list_databases, names
 from motorlite._api.cursors.watching import Watching
 from motorlite._api.database import name_of
+from motorlite._api.lists import list_cursor, names
 from motorlite._api.session import session_of
 from motorlite._api.settings import Settings
 from motorlite._api.transaction_options import SessionOptions
 from motorlite._api.turns import give_way, refused
 from motorlite._api.typings import DocumentT
-from motorlite._base.arguments import checked, converted
+from motorlite._base.arguments import converted
 from motorlite._base.arguments import seconds as check_seconds
 from motorlite._base.deadline import GRACE
 from motorlite._base.hosts import DEFAULT_PORT
@@ -230,8 +230,7 @@ class AsyncMongoClient(ClientBulkWrites[DocumentT], Watching[DocumentT]):
         Raises:
             TypeError, ValueError: `seconds` is not a number, or it is negative.
         """
-        limit = None if seconds is None else converted("seconds", seconds, check_seconds)
-        self._core.set_default_max_time(limit)
+        self._core.set_default_max_time(optional("seconds", seconds, check_seconds))
 
     # --- operations ---
 
@@ -274,10 +273,14 @@ class AsyncMongoClient(ClientBulkWrites[DocumentT], Watching[DocumentT]):
 
         Source: enumerating databases specification.
         """
-        further: dict[str, Any] = {}
-        given = checked("list_databases", options, LIST_DATABASES_CHECKS, further)
-        given |= further
-        return list_databases(self._core, self._settings, session, comment, given)
+        from motorlite._operations.collections import ListDatabases
+
+        given, further = given_options("list_databases", ListDatabasesOptions, options)
+
+        def make(*, time_limit: object, **arguments: Any) -> ListDatabases:
+            return ListDatabases(**arguments)  # there is no getMore whose time counts
+
+        return list_cursor(self._core, self._settings, session, make, comment=comment, options=given | further)
 
     async def list_database_names(
         self,

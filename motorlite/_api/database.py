@@ -4,28 +4,41 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NoReturn, Unpack, overload
 
+from bson.codec_options import DEFAULT_CODEC_OPTIONS, CodecOptions
 from bson.dbref import DBRef
 
 from motorlite._api.arguments import method_options
 from motorlite._api.arguments.find_options import FIND_ONE_CHECKS, find_arguments
-from motorlite._api.arguments.method_options import collection_name
-from motorlite._api.commands import UserCommand, cursor_of_command, list_collections, names
-from motorlite._api.cursors.command_cursor import aggregation
+from motorlite._api.arguments.method_options import collection_name, given_options, optional
+from motorlite._api.constants import CursorType
+from motorlite._api.cursors.command_cursor import AsyncCommandCursor, aggregation
+from motorlite._api.cursors.server_cursor import GetMoreOptions
 from motorlite._api.cursors.watching import Watching
+from motorlite._api.lists import list_cursor, names
 from motorlite._api.missing import not_callable
+from motorlite._api.time_limits import CursorLimits
 from motorlite._api.turns import refused
 from motorlite._api.typings import DocumentT, OtherDocumentT
-from motorlite._base.arguments import boolean, checked, converted, count, fields_document, instance, mapping, wrong
-from motorlite._operations.commands import command_document
+from motorlite._base.arguments import (
+    boolean,
+    checked,
+    converted,
+    count,
+    fields_document,
+    instance,
+    mapping,
+    server_milliseconds,
+    wrong,
+)
+from motorlite._operations.aggregate import waits_for_data
+from motorlite._operations.commands import RunCommand, RunCursorCommand, command_document
 from motorlite._operations.find import FindOne
-from motorlite.errors import CollectionInvalid, ConfigurationError
+from motorlite.errors import AutoReconnect, CollectionInvalid, ConfigurationError, OperationFailure
+from motorlite.read_preferences import ReadPreference, as_read_preference
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, MutableMapping, Sequence
 
-    from bson.codec_options import CodecOptions
-
-    from motorlite._api.cursors.command_cursor import AsyncCommandCursor
     from motorlite._api.session import AsyncClientSession
     from motorlite._api.settings import Settings
     from motorlite._api.typings import TimeoutMode
@@ -124,16 +137,27 @@ class AsyncDatabase(Watching[DocumentT]):
         Source: run command specification.
         """
         document = command_document(command, value, comment, kwargs)
-        user_command = UserCommand(
+        preference = _own_preference(read_preference, codec_options)
+        call = self._begin(session, timeoutMS) or await refused()
+        operation = RunCommand(
             self._name,
             document,
-            read_preference=read_preference,
-            codec_options=codec_options,
-            check=check,
-            allowed_errors=allowable_errors,
+            # Run command specification: the database's read preference does not apply.
+            selector=preference or ReadPreference.PRIMARY,
+            read_preference=preference or ReadPreference.PRIMARY,
+            codec_options=codec_options or DEFAULT_CODEC_OPTIONS,
         )
-        call = self._begin(session, timeoutMS) or await refused()
-        return await user_command.execute(self._core, call)
+        operation.has_own_preference = preference is not None
+        try:
+            return await self._core.executor.execute(operation, call)
+        except (OperationFailure, AutoReconnect) as error:
+            details = error.details
+            # A malformed reply may have unhashable values here, which a set lookup rejects.
+            both = (details.get("code"), details.get("errmsg"))
+            known = [one for one in both if isinstance(one, int) or type(one) is str]
+            if details.get("ok") == 0 and (not check or any(one in (allowable_errors or ()) for one in known)):
+                return details
+            raise
 
     @overload
     def cursor_command(
@@ -211,21 +235,44 @@ class AsyncDatabase(Watching[DocumentT]):
 
         Source: run command specification.
         """
-        return cursor_of_command(
-            self._core,
-            self._settings,
-            self._name,
-            command_document(command, value, None, kwargs),
-            session,
-            read_preference=read_preference,
-            codec_options=codec_options,
-            cursor_type=cursor_type,
-            comment=comment,
-            batch_size=converted("batch_size", batch_size, count),
-            max_await_time_ms=max_await_time_ms,
-            timeout_ms=timeoutMS,
-            timeout_mode=timeoutMode,
+        document = command_document(command, value, None, kwargs)
+        converted("batch_size", batch_size, count)
+        preference = _own_preference(read_preference, codec_options)
+        max_await_time_ms = optional("max_await_time_ms", max_await_time_ms, server_milliseconds)
+        if cursor_type is None:
+            is_tailable, is_await_data = bool(document.get("tailable")), bool(document.get("awaitData"))
+        else:
+            is_tailable = cursor_type != CursorType.NON_TAILABLE
+            is_await_data = cursor_type == CursorType.TAILABLE_AWAIT
+        if waits_for_data(document.get("pipeline")):
+            is_tailable = is_await_data = True
+        limits = CursorLimits(
+            self._settings.timeout, timeoutMS, timeoutMode, is_tailable=is_tailable, is_await_data=is_await_data
         )
+        selector, options = preference or ReadPreference.PRIMARY, codec_options or self._settings.codec_options
+
+        def make() -> RunCursorCommand:
+            operation = RunCursorCommand(
+                self._name,
+                document,
+                selector=selector,
+                read_preference=selector,
+                codec_options=options,
+                time_limit=limits.time_limit,
+            )
+            operation.has_own_preference = preference is not None
+            return operation
+
+        get_more = GetMoreOptions(
+            batch_size=batch_size,
+            comment=comment,
+            is_await_data=is_await_data or max_await_time_ms is not None,
+            is_endless=is_tailable,
+            max_await_time_ms=max_await_time_ms,
+            read_preference=selector,
+        )
+        call_options = self._settings.call_options
+        return AsyncCommandCursor(self._core, session, limits, options, get_more, call_options, make)
 
     def aggregate(
         self,
@@ -251,10 +298,9 @@ class AsyncDatabase(Watching[DocumentT]):
 
         Source: CRUD specification.
         """
-        further: dict[str, Any] = {}
-        given = checked("aggregate", options, method_options.DATABASE_AGGREGATE_CHECKS, further)
-        given |= further
-        return aggregation(self._core, self._settings, (self._name, None), pipeline, session, given)
+        given, further = given_options("aggregate", method_options.DatabaseAggregateOptions, options)
+        names = (self._name, None)
+        return aggregation(AsyncCommandCursor, self._core, self._settings, names, pipeline, session, given | further)
 
     def list_collections(
         self,
@@ -280,12 +326,13 @@ class AsyncDatabase(Watching[DocumentT]):
 
         Source: enumerating collections specification.
         """
-        further: dict[str, Any] = {}
-        given = checked("list_collections", options, method_options.LIST_COLLECTIONS_CHECKS, further)
-        given |= further
-        if filter is not None:
-            converted("filter", filter, mapping)
-        return list_collections(self._core, self._settings, self._name, session, filter, comment, given)
+        from motorlite._operations.collections import ListCollections
+
+        given, further = given_options("list_collections", method_options.ListCollectionsOptions, options)
+        given |= {"filter": optional("filter", filter, mapping), **further}
+        return list_cursor(
+            self._core, self._settings, session, ListCollections, self._name, comment=comment, options=given
+        )
 
     async def list_collection_names(
         self,
@@ -347,8 +394,7 @@ class AsyncDatabase(Watching[DocumentT]):
         from motorlite._operations.collections import Validate
 
         name = name_of(name_or_collection)
-        if background is not None:
-            converted("background", background, boolean)
+        optional("background", background, boolean)
         operation = Validate(self._name, name, scandata=scandata, full=full, background=background, comment=comment)
         call = self._begin(session, timeoutMS) or await refused()
         report, invalid = await self._core.executor.execute(operation, call)
@@ -393,8 +439,7 @@ class AsyncDatabase(Watching[DocumentT]):
         from motorlite._operations.collections import Create
 
         collection_name(name)
-        further: dict[str, Any] = {}
-        given = checked("create_collection", options, method_options.CREATE_CHECKS, further)
+        given, further = given_options("create_collection", method_options.CreateCollectionOptions, options)
         write_concern = method_options.given_write_concern(further, write_concern)
         if "encryptedFields" in further:
             # The server would create it without its auxiliary collections.
@@ -475,6 +520,14 @@ class AsyncDatabase(Watching[DocumentT]):
     def __bool__(self) -> bool:  # not NoReturn: type checkers would skip the code after a truth test
         """Reject a truth test: usually ``is not None`` was meant."""
         raise NotImplementedError("a database is neither true nor false; compare with None instead")
+
+
+def _own_preference(read_preference: ServerMode | None, codec_options: CodecOptions[Any] | None) -> ServerMode | None:
+    """Check the settings of one command, and return its read preference, if the caller gave one."""
+    preference: ServerMode | None = optional("read_preference", read_preference, as_read_preference)
+    if codec_options is not None:
+        instance("codec_options", codec_options, CodecOptions)
+    return preference
 
 
 def name_of(name_or_object: Any, kind: str = "collection") -> str:

@@ -15,7 +15,6 @@ from motorlite._api.collection.bulk import AsyncCollection as CollectionBulkWrit
 from motorlite._api.collection.find_and_modify import AsyncCollection as CollectionFindAndModify
 from motorlite._api.collection.indexes import AsyncCollection as CollectionIndexes
 from motorlite._api.collection.reads import AsyncCollection as CollectionReads
-from motorlite._api.collection.search_indexes import AsyncCollection as CollectionSearchIndexes
 from motorlite._api.collection.writes import AsyncCollection as CollectionWrites
 from motorlite._api.database import AsyncDatabase as DatabaseBase
 from motorlite._api.missing import no_attribute
@@ -45,7 +44,6 @@ class AsyncCollection(
     CollectionBulkWrites[DocumentT],
     CollectionFindAndModify[DocumentT],
     CollectionIndexes[DocumentT],
-    CollectionSearchIndexes[DocumentT],
 ):
     """A collection: ``database["name"]`` or ``database.name``. Creating one sends nothing.
 

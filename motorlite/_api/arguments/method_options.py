@@ -6,7 +6,8 @@ misspelt.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypedDict
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from motorlite._base import arguments
 from motorlite._base.arguments import converted, text
@@ -197,73 +198,46 @@ class CreateCollectionOptions(TimeOptions, total=False):
     comment: Any
 
 
-TIME_CHECKS: arguments.Checks = {
-    "maxTimeMS": arguments.server_milliseconds,
+# By name, for all methods. Of the options without a check, `session` and `timeoutMode` are checked where they are used,
+# and others by the server.
+_CHECKS: Final[arguments.Checks] = {
+    **dict.fromkeys(("maxTimeMS", "maxAwaitTimeMS"), arguments.server_milliseconds),
+    **dict.fromkeys(("allowDiskUse", "bypassDocumentValidation", "capped", "dropTarget", "explain"), arguments.boolean),
+    **dict.fromkeys(("authorizedCollections", "authorizedDatabases", "nameOnly"), arguments.boolean),
+    **dict.fromkeys(("batchSize", "limit", "skip"), arguments.count),
+    **dict.fromkeys(("expireAfterSeconds", "max"), arguments.integer),
+    **dict.fromkeys(("changeStreamPreAndPostImages", "filter", "let", "storageEngine"), arguments.mapping),
+    **dict.fromkeys(("indexOptionDefaults", "timeseries", "validator"), arguments.mapping),
+    **dict.fromkeys(("validationAction", "validationLevel", "viewOn"), arguments.text),
+    "collation": arguments.collation_document,
+    "hint": arguments.hint_value,
+    "pipeline": arguments.mappings,
+    "prefetch": arguments.zero_or_one,
     "timeoutMS": arguments.milliseconds,
 }
-CURSOR_TIME_CHECKS: arguments.Checks = {**TIME_CHECKS, "timeoutMode": arguments.anything}
-AGGREGATE_CHECKS: arguments.Checks = {
-    **CURSOR_TIME_CHECKS,
-    "allowDiskUse": arguments.boolean,
-    "batchSize": arguments.count,
-    "bypassDocumentValidation": arguments.boolean,
-    "collation": arguments.collation_document,
-    "hint": arguments.hint_value,
-    "explain": arguments.boolean,
-    "maxAwaitTimeMS": arguments.server_milliseconds,
-    "prefetch": arguments.zero_or_one,
-}
-DATABASE_AGGREGATE_CHECKS: arguments.Checks = {
-    **AGGREGATE_CHECKS,
-    "let": arguments.mapping,
-    "comment": arguments.anything,
-}
-COUNT_CHECKS: arguments.Checks = {
-    **TIME_CHECKS,
-    "skip": arguments.count,
-    "limit": arguments.count,
-    "collation": arguments.collation_document,
-    "hint": arguments.hint_value,
-}
-ESTIMATE_CHECKS: arguments.Checks = {**TIME_CHECKS, "session": arguments.anything}
-DISTINCT_CHECKS: arguments.Checks = {**TIME_CHECKS, "collation": arguments.collation_document}
-FIND_AND_MODIFY_CHECKS: arguments.Checks = {
-    **TIME_CHECKS,
-    "collation": arguments.collation_document,
-    "bypassDocumentValidation": arguments.boolean,
-}
-RENAME_CHECKS: arguments.Checks = {**TIME_CHECKS, "dropTarget": arguments.boolean}
-LIST_COLLECTIONS_CHECKS: arguments.Checks = {
-    **CURSOR_TIME_CHECKS,
-    "nameOnly": arguments.boolean,
-    "authorizedCollections": arguments.boolean,
-    "batchSize": arguments.count,
-}
-LIST_DATABASES_CHECKS: arguments.Checks = {
-    **TIME_CHECKS,
-    "filter": arguments.mapping,
-    "nameOnly": arguments.boolean,
-    "authorizedDatabases": arguments.boolean,
-}
-CREATE_CHECKS: arguments.Checks = {
-    **TIME_CHECKS,
-    "capped": arguments.boolean,
-    "size": arguments.anything,
-    "max": arguments.integer,
-    "timeseries": arguments.mapping,
-    "expireAfterSeconds": arguments.integer,
-    "clusteredIndex": arguments.anything,
-    "changeStreamPreAndPostImages": arguments.mapping,
-    "validator": arguments.mapping,
-    "validationLevel": arguments.text,
-    "validationAction": arguments.text,
-    "viewOn": arguments.text,
-    "pipeline": arguments.mappings,
-    "collation": arguments.collation_document,
-    "storageEngine": arguments.mapping,
-    "indexOptionDefaults": arguments.mapping,
-    "comment": arguments.anything,
-}
+
+
+@cache
+def checks_of(kind: Any) -> arguments.Checks:
+    """Return the checks of the options in a TypedDict."""
+    return {name: _CHECKS.get(name, arguments.anything) for name in kind.__optional_keys__}
+
+
+def given_options(
+    method: str, kind: type[Mapping[str, Any]], options: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the options of a method that are in the TypedDict `kind`, checked, and further fields of the command.
+
+    Raises:
+        TypeError, ValueError: See `arguments.checked`.
+    """
+    further: dict[str, Any] = {}
+    return arguments.checked(method, options, checks_of(kind), further), further
+
+
+def optional(name: str, value: Any, check: arguments.Check) -> Any:
+    """What `check` makes of an argument, unless it is None; see `arguments.converted`."""
+    return None if value is None else converted(name, value, check)
 
 
 def given_write_concern(further: dict[str, Any], usual: WriteConcern) -> WriteConcern:

@@ -5,7 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Unpack
 
 from motorlite._api.arguments.find_options import sort_document
-from motorlite._api.arguments.method_options import FIND_AND_MODIFY_CHECKS, FindAndModifyOptions, given_write_concern
+from motorlite._api.arguments.method_options import (
+    FindAndModifyOptions,
+    given_options,
+    given_write_concern,
+    optional,
+)
 from motorlite._api.collection.base import CollectionBase
 from motorlite._api.turns import refused
 from motorlite._api.typings import DocumentT
@@ -13,7 +18,6 @@ from motorlite._base.arguments import (
     boolean,
     check_replacement,
     check_update,
-    checked,
     converted,
     fields_document,
     hint_value,
@@ -173,10 +177,8 @@ class AsyncCollection(CollectionBase[DocumentT]):
         given: dict[str, Any],
         options: dict[str, Any],
     ) -> DocumentT | None:
-        further: dict[str, Any] = {}
-        found = checked(f"find_one_and_{change}", options, FIND_AND_MODIFY_CHECKS, further)
-        if given["let"] is not None:
-            converted("let", given["let"], mapping)
+        found, further = given_options(f"find_one_and_{change}", FindAndModifyOptions, options)
+        optional("let", given["let"], mapping)
         settings = self._settings
         write_concern = given_write_concern(further, self._write_concern(session))
         call = self._begin(session, found.pop("timeoutMS", None), write_concern.acknowledged) or await refused()
@@ -186,7 +188,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
             self._name,
             filter,
             projection=None if projection is None else fields_document(projection),
-            sort=None if sort is None else converted("sort", sort, sort_document),
+            sort=optional("sort", sort, sort_document),
             codec_options=settings.codec_options,
             write_concern=write_concern,
             options=further,

@@ -7,9 +7,16 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from motorlite._api.arguments import method_options
 from motorlite._api.arguments.find_options import FIND_ONE_CHECKS, find_arguments, unwrapped
+from motorlite._api.arguments.method_options import given_options, optional
 from motorlite._api.call_options import effective
 from motorlite._api.collection.base import CollectionBase
-from motorlite._api.cursors.command_cursor import AsyncRawBatchCursor, aggregation, raw_aggregation, raw_settings
+from motorlite._api.cursors.command_cursor import (
+    AsyncCommandCursor,
+    AsyncRawBatchCommandCursor,
+    AsyncRawBatchCursor,
+    aggregation,
+    raw_settings,
+)
 from motorlite._api.cursors.cursor import AsyncCursor
 from motorlite._api.time_limits import deadline
 from motorlite._api.transaction_blocks import BOUND
@@ -26,7 +33,6 @@ from motorlite.errors import ConfigurationError, PyMongoError
 
 if TYPE_CHECKING:
     from motorlite._api.arguments.find_options import FindOneOptions, FindOptions
-    from motorlite._api.cursors.command_cursor import AsyncCommandCursor, AsyncRawBatchCommandCursor
     from motorlite._api.session import AsyncClientSession
     from motorlite._api.typings import Filter, Projection
     from motorlite._base.arguments import Hint, Pipeline
@@ -190,14 +196,8 @@ class AsyncCollection(CollectionBase[DocumentT]):
 
         Source: CRUD specification.
         """
-        further: dict[str, Any] = {}
-        given = arguments.checked("aggregate", options, method_options.AGGREGATE_CHECKS, further)
-        given |= further
-        if let is not None:
-            given["let"] = arguments.converted("let", let, arguments.mapping)
-        if comment is not None:
-            given["comment"] = comment
-        return aggregation(self._core, self._settings, self._names, pipeline, session, given)
+        given = _aggregate_options("aggregate", options, let, comment)
+        return aggregation(AsyncCommandCursor, self._core, self._settings, self._names, pipeline, session, given)
 
     def aggregate_raw_batches(
         self,
@@ -227,17 +227,11 @@ class AsyncCollection(CollectionBase[DocumentT]):
 
         Source: CRUD specification.
         """
-        further: dict[str, Any] = {}
-        given = arguments.checked("aggregate_raw_batches", options, method_options.AGGREGATE_CHECKS, further)
-        given |= further
+        given = _aggregate_options("aggregate_raw_batches", options, let, comment)
         if given.get("explain"):
             raise ConfigurationError("aggregate_raw_batches has no explain: a plan is not a batch; use aggregate")
-        if let is not None:
-            given["let"] = arguments.converted("let", let, arguments.mapping)
-        if comment is not None:
-            given["comment"] = comment
         settings = raw_settings(self._settings)
-        return raw_aggregation(self._core, settings, self._names, pipeline, session, given)
+        return aggregation(AsyncRawBatchCommandCursor, self._core, settings, self._names, pipeline, session, given)
 
     async def distinct(
         self,
@@ -267,10 +261,8 @@ class AsyncCollection(CollectionBase[DocumentT]):
         Source: CRUD specification.
         """
         arguments.converted("key", key, arguments.text)
-        if filter is not None:
-            arguments.converted("filter", filter, arguments.mapping)
-        further: dict[str, Any] = {}
-        given = arguments.checked("distinct", options, method_options.DISTINCT_CHECKS, further)
+        optional("filter", filter, arguments.mapping)
+        given, further = given_options("distinct", method_options.DistinctOptions, options)
         call = self._begin(session, given.pop("timeoutMS", None)) or await refused()
         operation = Distinct(
             *self._names,
@@ -307,8 +299,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
         Source: CRUD specification.
         """
         arguments.converted("filter", filter, arguments.mapping)
-        further: dict[str, Any] = {}
-        given = arguments.checked("count_documents", options, method_options.COUNT_CHECKS, further)
+        given, further = given_options("count_documents", method_options.CountOptions, options)
         call = self._begin(session, given.pop("timeoutMS", None)) or await refused()
         pipeline = count_pipeline(filter, given.pop("skip", 0), given.pop("limit", 0))
         operation = CountDocuments(
@@ -335,8 +326,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
 
         Source: CRUD specification.
         """
-        further: dict[str, Any] = {}
-        given = arguments.checked("estimated_document_count", options, method_options.ESTIMATE_CHECKS, further)
+        given, further = given_options("estimated_document_count", method_options.EstimateOptions, options)
         call = self._begin(given.pop("session", None), given.pop("timeoutMS", None)) or await refused()
         operation = Count(*self._names, comment=comment, options=further, **self._read_arguments(given))
         return await self._core.executor.execute(operation, call)
@@ -359,9 +349,11 @@ def _with_limits(options: Mapping[str, Any], skip: int, limit: int) -> Mapping[s
     """Return the options of a query with those that are arguments of their own."""
     if not skip and not limit:
         return options
-    given = {**options}
-    if skip:
-        given["skip"] = skip
-    if limit:
-        given["limit"] = limit
-    return given
+    return {**options, "skip": skip or None, "limit": limit or None}
+
+
+def _aggregate_options(method: str, options: Mapping[str, Any], let: Any, comment: Any) -> dict[str, Any]:
+    """Return the options of a pipeline, checked, with those that are arguments of their own."""
+    given, further = given_options(method, method_options.AggregateOptions, options)
+    own = {"let": optional("let", let, arguments.mapping), "comment": comment}
+    return {**given, **further, **{name: value for name, value in own.items() if value is not None}}

@@ -182,6 +182,7 @@ _ARGUMENTS = {
 
 
 def aggregation(
+    kind: type[CursorT],
     core: Core,
     settings: Settings,
     names: tuple[str, str | None],
@@ -189,7 +190,7 @@ def aggregation(
     session: AsyncClientSession | None,
     options: dict[str, Any],
     read: type[Aggregate] = Aggregate,
-) -> AsyncCommandCursor[Any]:
+) -> CursorT:
     """Create the cursor of a pipeline. `options` are checked and have the server's names.
 
     `read` is the operation for a pipeline that does not write.
@@ -198,31 +199,6 @@ def aggregation(
         TypeError: The pipeline is not a list of mappings.
         ConfigurationError: The timeout's mode conflicts with the other arguments.
     """
-    return _aggregation(AsyncCommandCursor, core, settings, names, pipeline, session, options, read)
-
-
-def raw_aggregation(
-    core: Core,
-    settings: Settings,
-    names: tuple[str, str | None],
-    pipeline: Any,
-    session: AsyncClientSession | None,
-    options: dict[str, Any],
-) -> AsyncRawBatchCommandCursor:
-    """Create the cursor of a pipeline that returns batches as they are on the wire. Raises like `aggregation`."""
-    return _aggregation(AsyncRawBatchCommandCursor, core, settings, names, pipeline, session, options, Aggregate)
-
-
-def _aggregation(
-    kind: type[CursorT],
-    core: Core,
-    settings: Settings,
-    names: tuple[str, str | None],
-    pipeline: Any,
-    session: AsyncClientSession | None,
-    options: dict[str, Any],
-    read: type[Aggregate],
-) -> CursorT:
     stages = arguments.converted("pipeline", pipeline, arguments.mappings)
     is_write = has_write_stage(stages)
     mode = options.pop("timeoutMode", None)
