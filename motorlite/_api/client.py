@@ -6,7 +6,8 @@ import warnings
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
 
-from motorlite._api.arguments.method_options import ListDatabasesOptions, database_name, given_options, optional
+from motorlite._api.arguments.checks import database_name, given_options, optional
+from motorlite._api.arguments.method_options import ListDatabasesOptions
 from motorlite._api.client_bulk import AsyncMongoClient as ClientBulkWrites
 from motorlite._api.cursors.watching import Watching
 from motorlite._api.database import name_of
@@ -27,8 +28,6 @@ from motorlite.errors import InvalidOperation, PyMongoError, ServerSelectionTime
 from motorlite.read_preferences import ReadPreference
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from bson.timestamp import Timestamp
 
     from motorlite._api.cursors.command_cursor import AsyncCommandCursor
@@ -142,9 +141,7 @@ class AsyncMongoClient(ClientBulkWrites[DocumentT], Watching[DocumentT]):
                 raise
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *raised: object) -> None:
         await self.close()
 
     def stats(self) -> ClientStats:
@@ -187,7 +184,7 @@ class AsyncMongoClient(ClientBulkWrites[DocumentT], Watching[DocumentT]):
             snapshot_time=snapshot_time,
             defaultTimeoutMS=defaultTimeoutMS,
         )
-        return session_of(self, self._core, options)
+        return session_of(self, self._settings, self._core, options)
 
     def append_metadata(self, driver_info: DriverInfo) -> None:
         """Add a library on top of motorlite to the server's log, in addition to those already named.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from motorlite._api.arguments.method_options import optional
+from motorlite._api.arguments.checks import optional
 from motorlite._api.bulk_write import BulkWrite
 from motorlite._api.collection.documents import id_first, identify
 from motorlite._api.cursors.server_cursor import kill

@@ -8,8 +8,8 @@ from bson.codec_options import DEFAULT_CODEC_OPTIONS, CodecOptions
 from bson.dbref import DBRef
 
 from motorlite._api.arguments import method_options
+from motorlite._api.arguments.checks import collection_name, given_options, given_write_concern, optional
 from motorlite._api.arguments.find_options import FIND_ONE_CHECKS, find_arguments
-from motorlite._api.arguments.method_options import collection_name, given_options, optional
 from motorlite._api.constants import CursorType
 from motorlite._api.cursors.command_cursor import AsyncCommandCursor, aggregation
 from motorlite._api.cursors.server_cursor import GetMoreOptions
@@ -440,7 +440,7 @@ class AsyncDatabase(Watching[DocumentT]):
 
         collection_name(name)
         given, further = given_options("create_collection", method_options.CreateCollectionOptions, options)
-        write_concern = method_options.given_write_concern(further, write_concern)
+        write_concern = given_write_concern(further, write_concern)
         if "encryptedFields" in further:
             # The server would create it without its auxiliary collections.
             raise ConfigurationError("a collection with encryptedFields needs client-side encryption: use PyMongo's")

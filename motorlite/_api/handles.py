@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
-from motorlite._api.arguments.method_options import collection_name, database_name
+from motorlite._api.arguments.checks import collection_name, database_name
 from motorlite._api.client import AsyncMongoClient as ClientBase
 from motorlite._api.collection.bulk import AsyncCollection as CollectionBulkWrites
 from motorlite._api.collection.find_and_modify import AsyncCollection as CollectionFindAndModify

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, Protocol, Self, TypeVar
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, Self, TypeVar
 
 from bson.timestamp import Timestamp
 
 from motorlite._api import time_limits
-from motorlite._api.transaction_blocks import BOUND, BoundSession, bound_session
+from motorlite._api.arguments.checks import optional
 from motorlite._api.transaction_options import SessionOptions
 from motorlite._api.transactions import AsyncClientSession as SessionTransactions
 from motorlite._api.typings import ClientT_co
@@ -25,8 +26,32 @@ if TYPE_CHECKING:
     from motorlite._client.core import Core
     from motorlite._operations.contract import CallOptions
 
-T = TypeVar("T")
+ClientT = TypeVar("ClientT")
+SessionT = TypeVar("SessionT", bound="AsyncClientSession[Any]")
 _SESSION: Final = "an AsyncClientSession or None"
+
+
+# The innermost `bind` block that the task, or the one that started it, has entered. It may be closed by now.
+_bound: ContextVar[BoundSession[Any] | None] = ContextVar("motorlite.session", default=None)
+
+BOUND: Final[set[BoundSession[Any]]] = set()
+"""The open `bind` blocks of all tasks. While there is none, operations do not read the context variable."""
+
+
+def bound_session() -> Any:
+    """Return the session of the innermost enclosing `bind` block, or None.
+
+    A task that was started in a block and outlives it no longer uses its session.
+    """
+    block = _innermost()
+    return None if block is None else block.session
+
+
+def _innermost() -> BoundSession[Any] | None:
+    block = _bound.get()
+    while block is not None and block not in BOUND:
+        block = block.outer
+    return block
 
 
 class AsyncClientSession(SessionTransactions, Generic[ClientT_co]):
@@ -172,8 +197,7 @@ class AsyncClientSession(SessionTransactions, Generic[ClientT_co]):
         Retries: the abort for overload errors (up to 5, with backoff); network errors and failovers once (retryable
         write), even with retryWrites=False.
         """
-        if timeoutMS is not None:
-            converted("timeoutMS", timeoutMS, milliseconds)
+        optional("timeoutMS", timeoutMS, milliseconds)
         if self._has_ended:
             return
         self._has_ended = True
@@ -245,6 +269,40 @@ class AsyncClientSession(SessionTransactions, Generic[ClientT_co]):
         return self._state
 
 
+class BoundSession(Generic[SessionT]):
+    """A block whose operations use one session: ``async with session.bind():``."""
+
+    __module__ = "motorlite.client_session"
+
+    __slots__ = ("_ends_session", "outer", "session")
+
+    def __init__(self, session: SessionT, ends_session: bool) -> None:
+        self.session: SessionT = session
+        self._ends_session = ends_session
+        # The block around it.
+        self.outer: BoundSession[Any] | None = None
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.session!r}>"
+
+    async def __aenter__(self) -> SessionT:
+        if self in BOUND:
+            raise InvalidOperation("the block has been entered already; call bind() again for another one")
+        self.outer = _innermost()
+        _bound.set(self)
+        BOUND.add(self)
+        return self.session
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        BOUND.discard(self)
+        if _bound.get() is self:  # a fixture may end in another context than it began in
+            _bound.set(self.outer)
+        if self._ends_session:
+            await self.session.__aexit__(kind, error, trace)
+
+
 def resolved(session: AsyncClientSession | None) -> AsyncClientSession | None:
     """Return a caller's `session`, or the one bound by the enclosing block."""
     return bound_session() if session is None and BOUND else session
@@ -306,19 +364,8 @@ def state_of(session: AsyncClientSession | None, core: Core, is_acknowledged: bo
     return state
 
 
-class _Client(Protocol):
-    """What a session uses of its client."""
-
-    @property
-    def _settings(self) -> Any: ...
-
-
-ClientT = TypeVar("ClientT", bound=_Client)
-
-
-def session_of(client: ClientT, core: Core, options: SessionOptions) -> AsyncClientSession[ClientT]:
+def session_of(client: ClientT, settings: Any, core: Core, options: SessionOptions) -> AsyncClientSession[ClientT]:
     """Return a session of `client`. Its transactions inherit the client's settings."""
-    settings = client._settings
     inherited = Concerns(settings.read_concern, settings.write_concern, settings.read_preference)
     return AsyncClientSession(client, core, options, inherited, settings.timeout, settings.call_options)
 
@@ -328,6 +375,6 @@ def session_of_one_call(client: Any, core: Core) -> AsyncClientSession:
 
     Unlike a session of the caller's, it is left out where the server has no sessions.
     """
-    session = session_of(client, core, SessionOptions(causal_consistency=False))
+    session = session_of(client, client._settings, core, SessionOptions(causal_consistency=False))
     session._state = Session(is_implicit=True)
     return session

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NoReturn
 
 from bson.codec_options import CodecOptions
 
+from motorlite._api.arguments.checks import optional
 from motorlite._api.call_options import effective
 from motorlite._api.missing import name_after
-from motorlite._api.session import begin, is_in_transaction
+from motorlite._api.session import BOUND, begin, is_in_transaction
 from motorlite._api.time_limits import deadline, duration_from_ms
-from motorlite._api.transaction_blocks import BOUND
 from motorlite._api.turns import refuse
 from motorlite._api.typings import DocumentT
-from motorlite._base.arguments import converted, instance
+from motorlite._base.arguments import instance
 from motorlite._base.deadline import NO_DEADLINE
 from motorlite._base.values import recognized
 from motorlite._operations.contract import DEFAULT_OPTIONS, Call, CallOptions
@@ -90,30 +90,23 @@ class Settings:
         given = (codec_options, read_preference, write_concern, read_concern, timeout_ms, retry_strategy)
         if all(setting is None for setting in given):
             return self
-        if codec_options is None:
-            codec_options = self.codec_options
-        else:
+        if codec_options is not None:
             allowed = "an instance of CodecOptions, such as CodecOptions(tz_aware=True)"
             instance("codec_options", codec_options, CodecOptions, allowed)
-        if read_preference is None:
-            read_preference = self.read_preference
-        else:
-            read_preference = converted("read_preference", read_preference, as_read_preference)
-        if write_concern is None:
-            write_concern = self.write_concern
-        else:
-            write_concern = converted("write_concern", write_concern, as_write_concern)
-        if read_concern is None:
-            read_concern = self.read_concern
-        else:
-            read_concern = converted("read_concern", read_concern, as_read_concern)
         timeout = self.timeout if timeout_ms is None else duration_from_ms(timeout_ms)
         options = self.call_options
         if retry_strategy is not None:
             options = options.with_options(retry_strategy=as_retry_strategy(retry_strategy))
             if is_asked(options.retry_strategy):
                 options.unread.discard("context")  # a block may be around calls with and without this strategy
-        return Settings(codec_options, read_preference, write_concern, read_concern, timeout, options)
+        return Settings(
+            codec_options or self.codec_options,
+            optional("read_preference", read_preference, as_read_preference) or self.read_preference,
+            optional("write_concern", write_concern, as_write_concern) or self.write_concern,
+            optional("read_concern", read_concern, as_read_concern) or self.read_concern,
+            timeout,
+            options,
+        )
 
 
 class Configured(Generic[DocumentT]):

@@ -17,7 +17,6 @@ from motorlite.errors import CursorNotFound, InvalidOperation, PyMongoError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
-    from types import TracebackType
 
     from motorlite._api.cursors.cursor import AsyncCursor
     from motorlite._api.session import AsyncClientSession
@@ -458,9 +457,7 @@ class AsyncGridOut(StoredFile):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *raised: object) -> None:
         await self.close()
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from motorlite._api.arguments.method_options import optional
+from motorlite._api.arguments.checks import optional
 from motorlite._api.bulk_write import BulkWrite
 from motorlite._api.collection.base import CollectionBase
 from motorlite._api.collection.documents import collect, take_documents

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Unpack
 
+from motorlite._api.arguments.checks import given_options, given_write_concern, optional
 from motorlite._api.arguments.find_options import sort_document
-from motorlite._api.arguments.method_options import (
-    FindAndModifyOptions,
-    given_options,
-    given_write_concern,
-    optional,
-)
+from motorlite._api.arguments.method_options import FindAndModifyOptions
 from motorlite._api.collection.base import CollectionBase
 from motorlite._api.turns import refused
 from motorlite._api.typings import DocumentT

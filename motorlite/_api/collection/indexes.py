@@ -6,16 +6,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
-from motorlite._api.arguments.method_options import (
-    AggregateOptions,
-    RenameOptions,
-    TimeOptions,
-    checks_of,
-    collection_name,
-    given_options,
-    given_write_concern,
-    optional,
-)
+from motorlite._api.arguments.checks import checks_of, collection_name, given_options, given_write_concern, optional
+from motorlite._api.arguments.method_options import AggregateOptions, RenameOptions, TimeOptions
 from motorlite._api.collection.base import CollectionBase
 from motorlite._api.cursors.command_cursor import AsyncCommandCursor, aggregation
 from motorlite._api.lists import PLAIN, list_cursor, listed

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Unpack
 
 from motorlite._api.arguments import method_options
+from motorlite._api.arguments.checks import given_options, optional
 from motorlite._api.arguments.find_options import FIND_ONE_CHECKS, find_arguments, unwrapped
-from motorlite._api.arguments.method_options import given_options, optional
 from motorlite._api.call_options import effective
 from motorlite._api.collection.base import CollectionBase
 from motorlite._api.cursors.command_cursor import (
@@ -18,8 +18,8 @@ from motorlite._api.cursors.command_cursor import (
     raw_settings,
 )
 from motorlite._api.cursors.cursor import AsyncCursor
+from motorlite._api.session import BOUND
 from motorlite._api.time_limits import deadline
-from motorlite._api.transaction_blocks import BOUND
 from motorlite._api.turns import give_way, refused
 from motorlite._api.typings import DocumentT
 from motorlite._base import arguments

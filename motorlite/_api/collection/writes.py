@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from motorlite._api.arguments.checks import optional
 from motorlite._api.collection.base import CollectionBase
 from motorlite._api.collection.documents import id_first, identified
-from motorlite._api.transaction_blocks import BOUND
+from motorlite._api.session import BOUND
 from motorlite._api.turns import refused
 from motorlite._api.typings import DocumentT
 from motorlite._base.arguments import boolean, collation_document, converted, hint_value, mapping, server_milliseconds
@@ -83,7 +84,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
             write_concern=write_concern,
             bypass_document_validation=bypass_document_validation,
             comment=comment,
-            max_time_ms=_limit(max_time_ms),
+            max_time_ms=optional("max_time_ms", max_time_ms, server_milliseconds),
         )
         await self._core.executor.execute(operation, call)
         return InsertOneResult(inserted_id, write_concern.acknowledged)
@@ -270,8 +271,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
             if usual.are_possible:
                 call = self._begin(None, timeout_ms) or await refused()
                 return UpdateResult(await self._core.executor.execute(usual.update(statement), call), True)
-        if let is not None:
-            converted("let", let, mapping)
+        optional("let", let, mapping)
         write_concern = self._write_concern(session)
         call = self._begin(session, timeout_ms, write_concern.acknowledged) or await refused()
         operation = Update(
@@ -282,7 +282,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
             bypass_document_validation=bypass_document_validation,
             let=let,
             comment=comment,
-            max_time_ms=_limit(max_time_ms),
+            max_time_ms=optional("max_time_ms", max_time_ms, server_milliseconds),
         )
         return UpdateResult(await self._core.executor.execute(operation, call), write_concern.acknowledged)
 
@@ -387,8 +387,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
             if usual.are_possible:
                 call = self._begin(None, timeout_ms) or await refused()
                 return DeleteResult(await self._core.executor.execute(usual.delete(statement), call), True)
-        if let is not None:
-            converted("let", let, mapping)
+        optional("let", let, mapping)
         write_concern = self._write_concern(session)
         call = self._begin(session, timeout_ms, write_concern.acknowledged) or await refused()
         operation = Delete(
@@ -398,14 +397,10 @@ class AsyncCollection(CollectionBase[DocumentT]):
             write_concern=write_concern,
             let=let,
             comment=comment,
-            max_time_ms=_limit(max_time_ms),
+            max_time_ms=optional("max_time_ms", max_time_ms, server_milliseconds),
         )
         return DeleteResult(await self._core.executor.execute(operation, call), write_concern.acknowledged)
 
 
 def _flag(name: str, value: Any) -> bool:
     return value if type(value) is bool else bool(converted(name, value, boolean))
-
-
-def _limit(max_time_ms: float | None) -> int | None:
-    return None if max_time_ms is None else converted("max_time_ms", max_time_ms, server_milliseconds)

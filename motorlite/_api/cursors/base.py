@@ -6,18 +6,18 @@ from abc import ABC, abstractmethod
 from collections import deque
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Self
 
+from motorlite._api.arguments.checks import optional
 from motorlite._api.call_options import effective
 from motorlite._api.cursors.server_cursor import TWO_READERS, GetMoreOptions, ServerCursor
 from motorlite._api.session import resolved, state_of
 from motorlite._api.turns import give_way
 from motorlite._api.typings import DocumentT
-from motorlite._base.arguments import converted, milliseconds, positive
+from motorlite._base.arguments import milliseconds, positive
 from motorlite._operations.contract import Call
 from motorlite.errors import InvalidOperation, PyMongoError
 
 if TYPE_CHECKING:
     from collections.abc import Generator
-    from types import TracebackType
 
     from bson.codec_options import CodecOptions
 
@@ -205,8 +205,7 @@ class CursorBase(ABC, Generic[DocumentT]):
 
         Retries: getMore for overload errors only (up to 5, with backoff).
         """
-        if length is not None:
-            converted("length", length, positive)
+        optional("length", length, positive)
         found: list[DocumentT] = []
         is_patient = not self._get_more.is_endless
         try:
@@ -268,8 +267,7 @@ class CursorBase(ABC, Generic[DocumentT]):
         Retries: overload errors (up to 5, with backoff). Errors are not raised: the server closes an
         abandoned cursor by itself, later.
         """
-        if timeoutMS is not None:
-            converted("timeoutMS", timeoutMS, milliseconds)
+        optional("timeoutMS", timeoutMS, milliseconds)
         self._is_closed = True
         self._documents.clear()
         if self._cursor is not None:
@@ -278,9 +276,7 @@ class CursorBase(ABC, Generic[DocumentT]):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *raised: object) -> None:
         await self.close()
 
     aclose = close

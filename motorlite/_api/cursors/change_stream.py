@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import bson
 
+from motorlite._api.arguments.checks import optional
 from motorlite._api.call_options import effective
 from motorlite._api.cursors.base import CursorBase
 from motorlite._api.cursors.server_cursor import TWO_READERS, ServerCursor, was_not_executed
 from motorlite._api.session import state_of
 from motorlite._api.turns import give_way
 from motorlite._api.typings import DocumentT
-from motorlite._base.arguments import converted, positive
+from motorlite._base.arguments import positive
 from motorlite._base.error_codes import CURSOR_NOT_FOUND
 from motorlite._operations.change_stream import WatchMore, is_resumable
 from motorlite._operations.contract import Call
@@ -329,8 +330,7 @@ class AsyncChangeStream(CursorBase[DocumentT]):
         Retries: getMore for overload errors (up to 5, with backoff). After another error that permits it, the stream
         resumes with an aggregate command (retryable read).
         """
-        if length is not None:
-            converted("length", length, positive)
+        optional("length", length, positive)
         taken: list[DocumentT] = []
         found: list[DocumentT] = []
         place = self._position.place

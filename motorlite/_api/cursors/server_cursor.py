@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic
 
 import bson
@@ -39,51 +40,26 @@ _CLOSED_ON_SERVER = frozenset({43, 237, 175, 136})
 TWO_READERS: Final = "two tasks are reading from the same cursor; give each its own, or take turns"
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class GetMoreOptions:
     """The options of a cursor's getMore commands. The cursor's setters may change them."""
 
-    __slots__ = (
-        "batch_size",
-        "comment",
-        "is_await_data",
-        "is_endless",
-        "is_exhaust",
-        "is_raw",
-        "limit",
-        "max_await_time_ms",
-        "prefetch",
-        "read_preference",
-    )
-
-    def __init__(
-        self,
-        *,
-        batch_size: int = 0,
-        comment: Any = None,
-        is_await_data: bool = False,
-        is_endless: bool = False,
-        is_raw: bool = False,
-        limit: int = 0,
-        max_await_time_ms: float | None = None,
-        prefetch: int = 0,
-        read_preference: ServerMode | None = None,
-    ) -> None:
-        # 0: the server chooses.
-        self.batch_size: int = batch_size
-        self.comment: Any = comment
-        self.is_await_data: bool = is_await_data
-        # The server never ends the cursor: after an empty batch, more documents may come.
-        self.is_endless: bool = is_endless
-        # The server streams the batches.
-        self.is_exhaust: bool = False
-        # The program gets each batch as the bytes of its documents, which are RawBSONDocuments here.
-        self.is_raw: bool = is_raw
-        # 1: request a batch while the program works through the one before.
-        self.prefetch: int = prefetch
-        # The maximum number of documents that the cursor returns in total; 0: no limit.
-        self.limit: int = limit
-        self.max_await_time_ms: float | None = max_await_time_ms
-        self.read_preference: ServerMode | None = read_preference
+    # 0: the server chooses.
+    batch_size: int = 0
+    comment: Any = None
+    is_await_data: bool = False
+    # The server never ends the cursor: after an empty batch, more documents may come.
+    is_endless: bool = False
+    # The server streams the batches.
+    is_exhaust: bool = False
+    # The program gets each batch as the bytes of its documents, which are RawBSONDocuments here.
+    is_raw: bool = False
+    # The maximum number of documents that the cursor returns in total; 0: no limit.
+    limit: int = 0
+    max_await_time_ms: float | None = None
+    # 1: request a batch while the program works through the one before.
+    prefetch: int = 0
+    read_preference: ServerMode | None = None
 
 
 class ServerCursor(Generic[DocumentT]):
