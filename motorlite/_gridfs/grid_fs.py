@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 from motorlite._api.handles import AsyncDatabase
 from motorlite._api.time_limits import within
 from motorlite._base.arguments import converted, instance, text
-from motorlite._gridfs.bucket_uploads import BucketBase
-from motorlite._gridfs.cursor import AsyncGridOutCursor
+from motorlite._gridfs.bucket import BucketBase
 from motorlite._gridfs.files import DEFAULT_CHUNK_SIZE, by_id
 from motorlite._gridfs.grid_in import AsyncGridIn
 from motorlite._gridfs.grid_out import AsyncGridOut
@@ -199,22 +198,6 @@ class AsyncGridFS(BucketBase):
             async for file in files:
                 return file
         return None
-
-    def find(self, *args: Any, **kwargs: Any) -> AsyncGridOutCursor:
-        """Query files. Returns a cursor of `AsyncGridOut`, which runs the query at its first step.
-
-        Args:
-            args: Filter, skip, limit, no_cursor_timeout, sort, batch_size and session: see `AsyncGridOutCursor`.
-            kwargs: The same by name, and `FindOptions`.
-
-        Raises:
-            TypeError, ValueError: An argument is wrong.
-            InvalidOperation: The session is in a transaction.
-
-        Retries: find for overload errors (up to 5, with backoff) and once after a network error or a failover
-        (retryable read); getMore for overload errors only.
-        """
-        return AsyncGridOutCursor(self._root, *args, **kwargs)
 
     async def exists(
         self, document_or_id: Any = None, session: AsyncClientSession | None = None, **kwargs: Any
