@@ -277,7 +277,7 @@ class AsyncMongoClient(ClientBulkWrites[DocumentT], Watching[DocumentT]):
         def make(*, time_limit: object, **arguments: Any) -> ListDatabases:
             return ListDatabases(**arguments)  # there is no getMore whose time counts
 
-        return list_cursor(self._core, self._settings, session, make, comment=comment, options=given | further)
+        return list_cursor(self._core, self._settings, session, make, comment=comment, options=given, fields=further)
 
     async def list_database_names(
         self,

@@ -300,7 +300,7 @@ class AsyncDatabase(Watching[DocumentT]):
         """
         given, further = given_options("aggregate", method_options.DatabaseAggregateOptions, options)
         names = (self._name, None)
-        return aggregation(AsyncCommandCursor, self._core, self._settings, names, pipeline, session, given | further)
+        return aggregation(AsyncCommandCursor, self._core, self._settings, names, pipeline, session, given, further)
 
     def list_collections(
         self,
@@ -329,9 +329,16 @@ class AsyncDatabase(Watching[DocumentT]):
         from motorlite._operations.collections import ListCollections
 
         given, further = given_options("list_collections", method_options.ListCollectionsOptions, options)
-        given |= {"filter": optional("filter", filter, mapping), **further}
+        given["filter"] = optional("filter", filter, mapping)
         return list_cursor(
-            self._core, self._settings, session, ListCollections, self._name, comment=comment, options=given
+            self._core,
+            self._settings,
+            session,
+            ListCollections,
+            self._name,
+            comment=comment,
+            options=given,
+            fields=further,
         )
 
     async def list_collection_names(

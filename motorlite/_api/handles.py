@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Unpack, overload
 from motorlite._api.arguments.checks import collection_name, database_name
 from motorlite._api.client import AsyncMongoClient as ClientBase
 from motorlite._api.collection.bulk import AsyncCollection as CollectionBulkWrites
-from motorlite._api.collection.find_and_modify import AsyncCollection as CollectionFindAndModify
 from motorlite._api.collection.indexes import AsyncCollection as CollectionIndexes
 from motorlite._api.collection.reads import AsyncCollection as CollectionReads
 from motorlite._api.collection.writes import AsyncCollection as CollectionWrites
@@ -42,7 +41,6 @@ class AsyncCollection(
     CollectionReads[DocumentT],
     CollectionWrites[DocumentT],
     CollectionBulkWrites[DocumentT],
-    CollectionFindAndModify[DocumentT],
     CollectionIndexes[DocumentT],
 ):
     """A collection: ``database["name"]`` or ``database.name``. Creating one sends nothing.

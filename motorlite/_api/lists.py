@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from bson.codec_options import CodecOptions
 
+from motorlite._api.arguments.checks import for_operation
 from motorlite._api.cursors.command_cursor import AsyncCommandCursor
 from motorlite._api.cursors.server_cursor import GetMoreOptions
 from motorlite._api.time_limits import CursorLimits
@@ -25,15 +26,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 # Decodes the server's metadata as plain dictionaries.
 PLAIN: CodecOptions[dict[str, Any]] = CodecOptions()
-# Maps the server's option names to the operations' argument names.
-_ARGUMENTS = {
-    "nameOnly": "name_only",
-    "authorizedCollections": "authorized_collections",
-    "authorizedDatabases": "authorized_databases",
-    "filter": "filter",
-    "batchSize": "batch_size",
-    "maxTimeMS": "max_time_ms",
-}
 
 
 def list_cursor(
@@ -44,6 +36,7 @@ def list_cursor(
     *names: str,
     comment: Any,
     options: dict[str, Any],
+    fields: Mapping[str, Any] | None = None,
     means_empty: Collection[int] = (),
 ) -> AsyncCommandCursor[dict[str, Any]]:
     """Return the cursor of a list, from the primary.
@@ -56,11 +49,10 @@ def list_cursor(
         names: The database and the collection that it is about.
         comment: For all commands of the cursor.
         options: Checked, with the server's names.
+        fields: Further fields of the command.
         means_empty: Error codes of the server for a list without entries.
     """
     limits = CursorLimits(settings.timeout, options.pop("timeoutMS", None), options.pop("timeoutMode", None))
-    keywords = {_ARGUMENTS[name]: value for name, value in options.items() if name in _ARGUMENTS}
-    fields = {name: value for name, value in options.items() if name not in _ARGUMENTS}
 
     def make() -> Operation[CursorReply]:
         return kind(
@@ -70,7 +62,7 @@ def list_cursor(
             comment=comment,
             time_limit=limits.time_limit,
             options=fields,
-            **keywords,
+            **for_operation(options),
         )
 
     get_more = GetMoreOptions(batch_size=options.get("batchSize", 0), comment=comment)

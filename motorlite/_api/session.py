@@ -14,7 +14,7 @@ from motorlite._api.transaction_options import SessionOptions
 from motorlite._api.transactions import AsyncClientSession as SessionTransactions
 from motorlite._api.typings import ClientT_co
 from motorlite._base.arguments import boolean, converted, instance, milliseconds, wrong
-from motorlite._sessions.session import ENDED, UNACKNOWLEDGED, Session, newest_cluster_time
+from motorlite._sessions.session import UNACKNOWLEDGED, Session, newest_cluster_time
 from motorlite._sessions.transaction import Concerns
 from motorlite.errors import ConfigurationError, InvalidOperation
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from motorlite._base.deadline import Deadline
     from motorlite._client.core import Core
-    from motorlite._operations.contract import CallOptions
 
 ClientT = TypeVar("ClientT")
 SessionT = TypeVar("SessionT", bound="AsyncClientSession[Any]")
@@ -67,21 +66,9 @@ class AsyncClientSession(SessionTransactions, Generic[ClientT_co]):
 
     __module__ = "motorlite"
 
-    __slots__ = ("_client", "_generation", "_has_ended")
+    __slots__ = ()
 
-    def __init__(
-        self,
-        client: ClientT_co,
-        core: Core,
-        options: SessionOptions,
-        inherited: Concerns,
-        timeout: float | None,
-        call_options: CallOptions,
-    ) -> None:
-        super().__init__(core, options, inherited, timeout, call_options)
-        self._client = client
-        self._generation = core.generation
-        self._has_ended = False
+    _client: ClientT_co
 
     async def __aenter__(self) -> Self:
         return self
@@ -245,15 +232,6 @@ class AsyncClientSession(SessionTransactions, Generic[ClientT_co]):
         raise TypeError(
             f"an {name} cannot be copied, create a new session instead: two copies would use one server session"
         )
-
-    def _check_open(self) -> None:
-        if self._has_ended:
-            raise InvalidOperation(ENDED)
-        if self._core.is_of_parent(self._generation):
-            raise InvalidOperation(
-                "the session, with its transaction, was started before a fork and belongs to the parent process: "
-                "start another one"
-            )
 
     def _for_operation(self, core: Core) -> Session:
         """Return the session's state, for an operation of the client with this core."""

@@ -41,7 +41,7 @@ _TRIAL = 60.0
 _FOREVER = 1e9
 
 
-class Theirs(NamedTuple):
+class PyMongoBlock(NamedTuple):
     """The innermost `pymongo.timeout` block: its argument, and the seconds that are left.
 
     Of a block of 0 or None, these are the seconds that are left of the blocks around it.
@@ -67,15 +67,15 @@ class _Readable:
         """What returns the argument of the innermost block, None without one, and the end of all, infinity without."""
         return self._seconds, self._deadline
 
-    def __call__(self) -> Theirs | None:
+    def __call__(self) -> PyMongoBlock | None:
         seconds = self._seconds()
         if seconds:
-            return Theirs(seconds, self._left())
+            return PyMongoBlock(seconds, self._left())
         if self._deadline() == inf:
-            return None if seconds is None else Theirs(seconds, inf)
+            return None if seconds is None else PyMongoBlock(seconds, inf)
         # `timeout(None)` or `timeout(0)` in a block: nothing is limited, but no limit set there may outlast the block.
         with self._timeout(_FOREVER):
-            return Theirs(seconds, self._left())
+            return PyMongoBlock(seconds, self._left())
 
     def _left(self) -> float:
         left = self._remaining()
@@ -123,7 +123,7 @@ def _set_by(timeout: Timeout) -> frozenset[ContextVar[Any]]:
         return frozenset(copy_context())
 
 
-Reader: TypeAlias = "Callable[[], Theirs | None]"
+Reader: TypeAlias = "Callable[[], PyMongoBlock | None]"
 
 
 def _reader(pymongo: ModuleType, timeout: Timeout) -> Reader:
@@ -153,7 +153,7 @@ class _Found:
 _found = _Found(None, lambda: None)
 
 
-def innermost(pymongo: ModuleType) -> Theirs | None:
+def innermost(pymongo: ModuleType) -> PyMongoBlock | None:
     """Return the innermost `pymongo.timeout` block around the caller, or None.
 
     Args:
@@ -296,16 +296,20 @@ def duration_from_ms(timeout_ms: float) -> float:
     return _duration("timeoutMS", timeout_ms, 0.001)
 
 
+def _around_in_pymongo() -> PyMongoBlock | None:
+    pymongo = _modules.get("pymongo")
+    return None if pymongo is None else innermost(pymongo)
+
+
 def _around(core: Core) -> _Limit | None:
     """Return the block around the caller: motorlite's, PyMongo's, or what both leave together."""
-    block, pymongo = _block.get(), _modules.get("pymongo")
-    theirs = None if pymongo is None else innermost(pymongo)
-    return block if theirs is None else _combined(core, block, theirs)
+    block, pymongo_block = _block.get(), _around_in_pymongo()
+    return block if pymongo_block is None else _combined(core, block, pymongo_block)
 
 
-def _combined(core: Core, block: _Limit | None, theirs: Theirs) -> _Limit:
-    latest, seconds = core.now() + theirs.remaining, theirs.seconds or inf
-    is_cap = theirs.seconds is None
+def _combined(core: Core, block: _Limit | None, pymongo_block: PyMongoBlock) -> _Limit:
+    latest, seconds = core.now() + pymongo_block.remaining, pymongo_block.seconds or inf
+    is_cap = pymongo_block.seconds is None
     if block is not None:
         latest, seconds = min(latest, block.latest), min(seconds, block.seconds)
         is_cap = is_cap and block.is_cap
@@ -313,17 +317,13 @@ def _combined(core: Core, block: _Limit | None, theirs: Theirs) -> _Limit:
     return _Limit(latest if is_cap or seconds < inf else inf, seconds, latest, is_cap=is_cap)
 
 
-def _is_in_theirs() -> bool:
-    pymongo = _modules.get("pymongo")
-    theirs = None if pymongo is None else innermost(pymongo)
-    return theirs is not None and theirs.seconds is not None
-
-
 def is_timeout_set(inherited: float | None, timeout_ms: float | None) -> bool:
     """Whether `timeoutMS` is set for an operation at any level."""
     block = _block.get()
-    is_in_ours = block is not None and not block.is_cap
-    return timeout_ms is not None or inherited is not None or is_in_ours or _is_in_theirs()
+    if timeout_ms is not None or inherited is not None or (block is not None and not block.is_cap):
+        return True
+    pymongo_block = _around_in_pymongo()
+    return pymongo_block is not None and pymongo_block.seconds is not None
 
 
 def deadline(core: Core, inherited: float | None, timeout_ms: float | None = None) -> Deadline:
@@ -340,9 +340,9 @@ def deadline(core: Core, inherited: float | None, timeout_ms: float | None = Non
     # As `_around`, without the call.
     block, pymongo = _block.get(), _modules.get("pymongo")
     if pymongo is not None:
-        theirs = innermost(pymongo)
-        if theirs is not None:
-            block = _combined(core, block, theirs)
+        pymongo_block = innermost(pymongo)
+        if pymongo_block is not None:
+            block = _combined(core, block, pymongo_block)
     scope = core.scope_deadline()
     if timeout_ms is not None:
         return _from_now(core, duration_from_ms(timeout_ms), block, scope)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -13,7 +12,7 @@ from motorlite._api.turns import give_way
 from motorlite._base.arguments import converted, wrong
 from motorlite._client.leftovers import is_aborted
 from motorlite._operations.contract import Call
-from motorlite._sessions.session import Session
+from motorlite._sessions.session import ENDED, Session
 from motorlite.errors import InvalidOperation, PyMongoError
 
 if TYPE_CHECKING:
@@ -68,20 +67,35 @@ class PublishedPart:
 T = TypeVar("T")
 
 
-class AsyncClientSession(ABC):
+class AsyncClientSession:
     """The state of a session, and its transactions."""
 
-    __slots__ = ("_call_options", "_core", "_inherited", "_options", "_published", "_state", "_timeout")
+    __slots__ = (
+        "_call_options",
+        "_client",
+        "_core",
+        "_generation",
+        "_has_ended",
+        "_inherited",
+        "_options",
+        "_published",
+        "_state",
+        "_timeout",
+    )
 
     def __init__(
         self,
+        client: Any,
         core: Core,
         options: SessionOptions,
         inherited: Concerns,
         timeout: float | None,
         call_options: CallOptions,
     ) -> None:
+        self._client = client
         self._core = core
+        self._generation = core.generation
+        self._has_ended = False
         # The client's concerns, which transactions inherit, its timeoutMS in seconds, and its options of calls.
         self._inherited = inherited
         self._timeout = timeout
@@ -96,9 +110,14 @@ class AsyncClientSession(ABC):
             snapshot_time=options.snapshot_time,
         )
 
-    @abstractmethod
     def _check_open(self) -> None:
-        """Raise InvalidOperation if the session has ended."""
+        if self._has_ended:
+            raise InvalidOperation(ENDED)
+        if self._core.is_of_parent(self._generation):
+            raise InvalidOperation(
+                "the session, with its transaction, was started before a fork and belongs to the parent process: "
+                "start another one"
+            )
 
     @property
     def in_transaction(self) -> bool:

@@ -6,6 +6,7 @@ misspelt.
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -52,6 +53,16 @@ def given_options(
     """
     further: dict[str, Any] = {}
     return arguments.checked(method, options, checks_of(kind), further), further
+
+
+@cache
+def _snake_case(name: str) -> str:
+    return re.sub("(?<=[a-z])(?=[A-Z])", "_", name).lower()
+
+
+def for_operation(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options as keyword arguments of an operation, whose names are those of the server in snake case."""
+    return {_snake_case(name): value for name, value in options.items()}
 
 
 def optional(name: str, value: Any, check: arguments.Check) -> Any:

@@ -535,13 +535,14 @@ class AsyncCollection(CollectionBase[DocumentT]):
 
         optional("name", name, arguments.text)
         given, further = given_options("list_search_indexes", AggregateOptions, options)
-        given |= further
         if comment is not None:
             given["comment"] = comment
         settings = self._settings.derive(PLAIN, ReadPreference.PRIMARY, WriteConcern(), ReadConcern(), None)
         stages = search_index_stages(name)
         names = self._names
-        return aggregation(AsyncCommandCursor, self._core, settings, names, stages, session, given, ListSearchIndexes)
+        return aggregation(
+            AsyncCommandCursor, self._core, settings, names, stages, session, given, further, ListSearchIndexes
+        )
 
     async def _begin_change(
         self, method: str, session: AsyncClientSession | None, options: dict[str, Any]

@@ -196,8 +196,10 @@ class AsyncCollection(CollectionBase[DocumentT]):
 
         Source: CRUD specification.
         """
-        given = _aggregate_options("aggregate", options, let, comment)
-        return aggregation(AsyncCommandCursor, self._core, self._settings, self._names, pipeline, session, given)
+        given, further = _aggregate_options("aggregate", options, let, comment)
+        return aggregation(
+            AsyncCommandCursor, self._core, self._settings, self._names, pipeline, session, given, further
+        )
 
     def aggregate_raw_batches(
         self,
@@ -227,11 +229,13 @@ class AsyncCollection(CollectionBase[DocumentT]):
 
         Source: CRUD specification.
         """
-        given = _aggregate_options("aggregate_raw_batches", options, let, comment)
+        given, further = _aggregate_options("aggregate_raw_batches", options, let, comment)
         if given.get("explain"):
             raise ConfigurationError("aggregate_raw_batches has no explain: a plan is not a batch; use aggregate")
         settings = raw_settings(self._settings)
-        return aggregation(AsyncRawBatchCommandCursor, self._core, settings, self._names, pipeline, session, given)
+        return aggregation(
+            AsyncRawBatchCommandCursor, self._core, settings, self._names, pipeline, session, given, further
+        )
 
     async def distinct(
         self,
@@ -352,8 +356,10 @@ def _with_limits(options: Mapping[str, Any], skip: int, limit: int) -> Mapping[s
     return {**options, "skip": skip or None, "limit": limit or None}
 
 
-def _aggregate_options(method: str, options: Mapping[str, Any], let: Any, comment: Any) -> dict[str, Any]:
-    """Return the options of a pipeline, checked, with those that are arguments of their own."""
+def _aggregate_options(
+    method: str, options: Mapping[str, Any], let: Any, comment: Any
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the options of a pipeline, checked, with those that are arguments of their own, and further fields."""
     given, further = given_options(method, method_options.AggregateOptions, options)
     own = {"let": optional("let", let, arguments.mapping), "comment": comment}
-    return {**given, **further, **{name: value for name, value in own.items() if value is not None}}
+    return given | {name: value for name, value in own.items() if value is not None}, further

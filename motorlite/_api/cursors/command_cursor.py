@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, TypeVar
 
 from bson.raw_bson import RawBSONDocument
 
-from motorlite._api.cursors.batches import BatchedCursor
+from motorlite._api.arguments.checks import for_operation
+from motorlite._api.cursors.base import BatchedCursor
 from motorlite._api.cursors.cursor import AsyncCursor
 from motorlite._api.cursors.server_cursor import GetMoreOptions
 from motorlite._api.time_limits import CursorLimits
@@ -168,18 +169,6 @@ class AsyncRawBatchCommandCursor(AsyncCommandCursor[Any]):
 
 CursorT = TypeVar("CursorT", bound=AsyncCommandCursor[Any])
 
-# Maps the server's option names to the operation's argument names.
-_ARGUMENTS = {
-    "allowDiskUse": "allow_disk_use",
-    "batchSize": "batch_size",
-    "bypassDocumentValidation": "bypass_document_validation",
-    "collation": "collation",
-    "hint": "hint",
-    "let": "let",
-    "comment": "comment",
-    "maxTimeMS": "max_time_ms",
-}
-
 
 def aggregation(
     kind: type[CursorT],
@@ -189,11 +178,12 @@ def aggregation(
     pipeline: Any,
     session: AsyncClientSession | None,
     options: dict[str, Any],
+    fields: Mapping[str, Any],
     read: type[Aggregate] = Aggregate,
 ) -> CursorT:
     """Create the cursor of a pipeline. `options` are checked and have the server's names.
 
-    `read` is the operation for a pipeline that does not write.
+    `fields` are further ones of the command; `read` is the operation for a pipeline that does not write.
 
     Raises:
         TypeError: The pipeline is not a list of mappings.
@@ -220,8 +210,9 @@ def aggregation(
         prefetch=options.pop("prefetch", 0),
         read_preference=settings.read_preference,
     )
-    keywords = {_ARGUMENTS[name]: value for name, value in options.items() if name in _ARGUMENTS}
-    rest = {name: value for name, value in options.items() if name not in _ARGUMENTS}
+    if "explain" in options:  # a field of the command like others
+        fields = {"explain": options.pop("explain"), **fields}
+    keywords = for_operation(options)
 
     def make() -> Aggregate:
         given = {
@@ -231,7 +222,7 @@ def aggregation(
             "read_concern": settings.read_concern,
             "codec_options": settings.codec_options,
             "time_limit": limits.time_limit,
-            "options": rest,
+            "options": fields,
         }
         if not is_write:
             return read(*names, stages, **given)
