@@ -243,7 +243,7 @@ class AsyncMongoClient(ClientBulkWrites[DocumentT], Watching[DocumentT]):
         Raises:
             PyMongoError: The operation failed.
 
-        Retries: overload errors only (up to 5, with backoff).
+        Retries: overload errors only (docs/retries.md).
         """
         from motorlite._operations.commands import BuildInfo
 
@@ -266,7 +266,7 @@ class AsyncMongoClient(ClientBulkWrites[DocumentT], Watching[DocumentT]):
         Raises:
             TypeError, ValueError: An argument is wrong; the message names the allowed values.
 
-        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable read).
+        Retries: as a retryable read (docs/retries.md).
 
         Source: enumerating databases specification.
         """
@@ -295,7 +295,7 @@ class AsyncMongoClient(ClientBulkWrites[DocumentT], Watching[DocumentT]):
         Raises:
             PyMongoError: The operation failed.
 
-        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable read).
+        Retries: as a retryable read (docs/retries.md).
 
         Source: enumerating databases specification.
         """
@@ -321,7 +321,7 @@ class AsyncMongoClient(ClientBulkWrites[DocumentT], Watching[DocumentT]):
             TypeError: `name_or_database` is neither a database nor a name.
             PyMongoError: The operation failed.
 
-        Retries: overload errors only (up to 5, with backoff).
+        Retries: overload errors only (docs/retries.md).
         """
         from motorlite._operations.collections import DropDatabase
 

@@ -75,9 +75,7 @@ class AsyncMongoClient(Configured[DocumentT]):
                 `partial_result` have the details.
             PyMongoError: No command could be sent.
 
-        Retries: each command for overload errors (up to 5, with backoff), and network errors and failovers once
-        (retryable write) unless it has an UpdateMany or a DeleteMany, which may affect several documents; getMore
-        for overload errors only.
+        Retries: each command as a retryable write, unless it has an UpdateMany or a DeleteMany (docs/retries.md).
 
         Source: bulk write specification.
         """

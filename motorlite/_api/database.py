@@ -132,7 +132,7 @@ class AsyncDatabase(Watching[DocumentT]):
             OperationFailure: The server reported an error.
             PyMongoError: The operation failed.
 
-        Retries: overload errors only (up to 5, with backoff); needs both retryReads and retryWrites.
+        Retries: overload errors only; needs both retryReads and retryWrites (docs/retries.md).
 
         Source: run command specification.
         """
@@ -231,7 +231,7 @@ class AsyncDatabase(Watching[DocumentT]):
             TypeError, ValueError: An argument is wrong.
             ConfigurationError: `timeoutMode` conflicts with the other arguments.
 
-        Retries: overload errors only (up to 5, with backoff), also for getMore.
+        Retries: overload errors only, also for getMore (docs/retries.md).
 
         Source: run command specification.
         """
@@ -293,8 +293,7 @@ class AsyncDatabase(Watching[DocumentT]):
             TypeError, ValueError: An argument is wrong; the message names the allowed values.
             ConfigurationError: `timeoutMode` conflicts with the other arguments.
 
-        Retries: aggregate for overload errors (up to 5, with backoff), and without $out and $merge once after
-        a network error or a failover (retryable read); getMore for overload errors only.
+        Retries: as a retryable read, unless it has $out or $merge; getMore for overload errors only (docs/retries.md).
 
         Source: CRUD specification.
         """
@@ -321,8 +320,7 @@ class AsyncDatabase(Watching[DocumentT]):
             TypeError, ValueError: An argument is wrong; the message names the allowed values.
             ConfigurationError: `timeoutMode` without a timeout.
 
-        Retries: listCollections for overload errors (up to 5, with backoff) and once after a network error or
-        a failover (retryable read); getMore for overload errors only.
+        Retries: listCollections as a retryable read; getMore for overload errors only (docs/retries.md).
 
         Source: enumerating collections specification.
         """
@@ -360,8 +358,7 @@ class AsyncDatabase(Watching[DocumentT]):
             TypeError, ValueError: An argument is wrong; the message names the allowed values.
             PyMongoError: The operation failed.
 
-        Retries: listCollections for overload errors (up to 5, with backoff) and once after a network error or
-        a failover (retryable read); getMore for overload errors only.
+        Retries: listCollections as a retryable read; getMore for overload errors only (docs/retries.md).
 
         Source: enumerating collections specification.
         """
@@ -396,7 +393,7 @@ class AsyncDatabase(Watching[DocumentT]):
             CollectionInvalid: The collection is not valid.
             PyMongoError: The operation failed.
 
-        Retries: overload errors only (up to 5, with backoff).
+        Retries: overload errors only (docs/retries.md).
         """
         from motorlite._operations.collections import Validate
 
@@ -428,7 +425,7 @@ class AsyncDatabase(Watching[DocumentT]):
             TypeError: Not a collection and not a name.
             PyMongoError: The operation failed.
 
-        Retries: overload errors only (up to 5, with backoff).
+        Retries: overload errors only (docs/retries.md).
         """
         collection: Any = self[name_of(name_or_collection)]  # type: ignore[index]  # AsyncDatabase can be indexed
         reply: dict[str, Any] = await collection._drop(session, comment, timeoutMS)
@@ -491,7 +488,7 @@ class AsyncDatabase(Watching[DocumentT]):
             ValueError: It refers to another database.
             PyMongoError: The operation failed.
 
-        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable read).
+        Retries: as a retryable read (docs/retries.md).
         """
         instance("dbref", dbref, DBRef)
         if dbref.database is not None and dbref.database != self._name:

@@ -332,8 +332,7 @@ class AsyncDatabase(DatabaseBase[DocumentT]):
             CollectionInvalid: The collection already exists.
             PyMongoError: The operation failed.
 
-        Retries: overload errors (up to 5, with backoff); after a network error only the look at existing
-        collections.
+        Retries: overload errors; after network errors only the look at existing collections (docs/retries.md).
 
         Source: collection management specification.
         """

@@ -181,8 +181,7 @@ class AsyncClientSession(SessionTransactions, Generic[ClientT_co]):
         Args:
             timeoutMS: Time limit of the abort, in place of the session's `defaultTimeoutMS`; 0 for no limit.
 
-        Retries: the abort for overload errors (up to 5, with backoff); network errors and failovers once (retryable
-        write), even with retryWrites=False.
+        Retries: the abort as a retryable write, even with retryWrites=False (docs/retries.md).
         """
         optional("timeoutMS", timeoutMS, milliseconds)
         if self._has_ended:

@@ -179,8 +179,7 @@ class AsyncClientSession:
             WriteConcernError: The transaction is committed, but its write concern was not satisfied.
             PyMongoError: The commit failed.
 
-        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable write), even with
-        retryWrites=False.
+        Retries: as a retryable write, even with retryWrites=False (docs/retries.md).
 
         Source: transactions specification.
         """
@@ -221,8 +220,7 @@ class AsyncClientSession:
         Raises:
             InvalidOperation: No transaction was started, it has ended, or an operation of it is still running.
 
-        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable write), even with
-        retryWrites=False.
+        Retries: as a retryable write, even with retryWrites=False (docs/retries.md).
 
         Source: transactions specification.
         """
@@ -333,8 +331,7 @@ class AsyncClientSession:
                 labels.
             Exception: Any other error of `callback` or of the commit.
 
-        Retries: besides what is said above, the commit for overload errors (up to 5, with backoff), and once after
-        network errors and failovers (retryable write), even with retryWrites=False.
+        Retries: besides, the commit as a retryable write, even with retryWrites=False (docs/retries.md).
 
         Source: convenient API for transactions specification.
         """

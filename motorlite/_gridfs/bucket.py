@@ -52,8 +52,7 @@ class BucketBase:
             TypeError, ValueError: An argument is wrong.
             InvalidOperation: The session is in a transaction.
 
-        Retries: find for overload errors (up to 5, with backoff) and once after a network error or a failover
-        (retryable read); getMore for overload errors only.
+        Retries: find as a retryable read; getMore for overload errors only (docs/retries.md).
 
         Source: GridFS specification.
         """
@@ -213,8 +212,7 @@ class AsyncGridFSBucket(BucketBase):
             InvalidOperation: The session is in a transaction.
             PyMongoError: An operation failed. The chunks that were stored are left, as the specification demands.
 
-        Retries: insert for overload errors (up to 5, with backoff); network errors and failovers once (retryable
-        write).
+        Retries: insert as a retryable write (docs/retries.md).
 
         Source: GridFS specification.
         """
@@ -256,8 +254,7 @@ class AsyncGridFSBucket(BucketBase):
             InvalidOperation: The session is in a transaction.
             PyMongoError: An operation failed. The chunks that were stored are left, as the specification demands.
 
-        Retries: insert for overload errors (up to 5, with backoff); network errors and failovers once (retryable
-        write).
+        Retries: insert as a retryable write (docs/retries.md).
 
         Source: GridFS specification.
         """
@@ -283,7 +280,7 @@ class AsyncGridFSBucket(BucketBase):
             InvalidOperation: The session is in a transaction.
             PyMongoError: The operation failed.
 
-        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable read).
+        Retries: as a retryable read (docs/retries.md).
 
         Source: GridFS specification.
         """
@@ -314,7 +311,7 @@ class AsyncGridFSBucket(BucketBase):
             InvalidOperation: The session is in a transaction.
             PyMongoError: The operation failed.
 
-        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable read).
+        Retries: as a retryable read (docs/retries.md).
 
         Source: GridFS specification.
         """
@@ -351,8 +348,7 @@ class AsyncGridFSBucket(BucketBase):
             InvalidOperation: The session is in a transaction.
             PyMongoError: An operation failed.
 
-        Retries: find for overload errors (up to 5, with backoff) and once after a network error or a failover
-        (retryable read); getMore for overload errors only.
+        Retries: find as a retryable read; getMore for overload errors only (docs/retries.md).
 
         Source: GridFS specification.
         """
@@ -392,8 +388,7 @@ class AsyncGridFSBucket(BucketBase):
             InvalidOperation: The session is in a transaction.
             PyMongoError: An operation failed.
 
-        Retries: find for overload errors (up to 5, with backoff) and once after a network error or a failover
-        (retryable read); getMore for overload errors only.
+        Retries: find as a retryable read; getMore for overload errors only (docs/retries.md).
 
         Source: GridFS specification.
         """
@@ -423,8 +418,7 @@ class AsyncGridFSBucket(BucketBase):
             InvalidOperation: The session is in a transaction.
             PyMongoError: An operation failed.
 
-        Retries: the file for overload errors (up to 5, with backoff), and network errors and failovers once
-        (retryable write); its chunks for overload errors only.
+        Retries: the file as a retryable write, its chunks for overload errors only (docs/retries.md).
 
         Source: GridFS specification.
         """
@@ -450,8 +444,7 @@ class AsyncGridFSBucket(BucketBase):
             InvalidOperation: The session is in a transaction.
             PyMongoError: An operation failed.
 
-        Retries: find for overload errors (up to 5, with backoff) and once after a network error or a failover
-        (retryable read); delete for overload errors only.
+        Retries: find as a retryable read, delete for overload errors only (docs/retries.md).
 
         Source: GridFS specification.
         """
@@ -482,7 +475,7 @@ class AsyncGridFSBucket(BucketBase):
             InvalidOperation: The session is in a transaction.
             PyMongoError: The operation failed.
 
-        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable write).
+        Retries: as a retryable write (docs/retries.md).
 
         Source: GridFS specification.
         """
@@ -515,8 +508,7 @@ class AsyncGridFSBucket(BucketBase):
             InvalidOperation: The session is in a transaction.
             PyMongoError: The operation failed.
 
-        Retries: overload errors only (up to 5, with backoff); not after network errors, since it may affect several
-        documents.
+        Retries: overload errors only, since it may affect several documents (docs/retries.md).
 
         Source: GridFS specification.
         """
@@ -538,7 +530,7 @@ class AsyncGridFSBucket(BucketBase):
         Raises:
             PyMongoError: An operation failed.
 
-        Retries: overload errors only (up to 5, with backoff).
+        Retries: overload errors only (docs/retries.md).
 
         Source: GridFS specification.
         """

@@ -68,8 +68,7 @@ class AsyncGridFS(BucketBase):
             InvalidOperation: The session is in a transaction.
             PyMongoError: An operation failed.
 
-        Retries: insert for overload errors (up to 5, with backoff); network errors and failovers once (retryable
-        write).
+        Retries: insert as a retryable write (docs/retries.md).
         """
         async with self.new_file(**kwargs) as stream:
             await stream.write(data)
@@ -87,7 +86,7 @@ class AsyncGridFS(BucketBase):
             InvalidOperation: The session is in a transaction.
             PyMongoError: The operation failed.
 
-        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable read).
+        Retries: as a retryable read (docs/retries.md).
         """
         stream = AsyncGridOut._make(self._store, session, file_id, deadline=self._store.lifetime())
         await stream.open()
@@ -114,7 +113,7 @@ class AsyncGridFS(BucketBase):
             InvalidOperation: The session is in a transaction.
             PyMongoError: The operation failed.
 
-        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable read).
+        Retries: as a retryable read (docs/retries.md).
         """
         query = kwargs if filename is None else {**kwargs, "filename": filename}
         deadline = self._store.lifetime()
@@ -137,7 +136,7 @@ class AsyncGridFS(BucketBase):
             InvalidOperation: The session is in a transaction.
             PyMongoError: The operation failed.
 
-        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable read).
+        Retries: as a retryable read (docs/retries.md).
         """
         return await self.get_version(filename, session=session, **kwargs)
 
@@ -154,8 +153,7 @@ class AsyncGridFS(BucketBase):
             InvalidOperation: The session is in a transaction.
             PyMongoError: An operation failed.
 
-        Retries: the file for overload errors (up to 5, with backoff), and network errors and failovers once
-        (retryable write); its chunks for overload errors only.
+        Retries: the file as a retryable write, its chunks for overload errors only (docs/retries.md).
         """
         with within(self._store.lifetime()):
             await self._store.delete(file_id, session)
@@ -170,7 +168,7 @@ class AsyncGridFS(BucketBase):
             InvalidOperation: The session is in a transaction.
             PyMongoError: The operation failed.
 
-        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable read).
+        Retries: as a retryable read (docs/retries.md).
         """
         check_session(session)
         names = await self._store.files.distinct("filename", session=session)
@@ -192,7 +190,7 @@ class AsyncGridFS(BucketBase):
             InvalidOperation: The session is in a transaction.
             PyMongoError: The operation failed.
 
-        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable read).
+        Retries: as a retryable read (docs/retries.md).
         """
         async with self.find(by_id(filter), *args, session=session, **kwargs).limit(-1) as files:
             async for file in files:
@@ -213,7 +211,7 @@ class AsyncGridFS(BucketBase):
             InvalidOperation: The session is in a transaction.
             PyMongoError: The operation failed.
 
-        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable read).
+        Retries: as a retryable read (docs/retries.md).
         """
         check_session(session)
         query = kwargs or by_id(document_or_id) or {}

@@ -144,8 +144,7 @@ class AsyncGridIn:
             InvalidOperation: The upload has failed before, or another task is writing.
             PyMongoError: An operation failed.
 
-        Retries: insert for overload errors (up to 5, with backoff); network errors and failovers once (retryable
-        write).
+        Retries: insert as a retryable write (docs/retries.md).
         """
         if self._closed:
             raise ValueError("the file is closed")
@@ -176,8 +175,7 @@ class AsyncGridIn:
         Raises:
             TypeError, ValueError, PyMongoError: See `write`.
 
-        Retries: insert for overload errors (up to 5, with backoff); network errors and failovers once (retryable
-        write).
+        Retries: insert as a retryable write (docs/retries.md).
         """
         for line in sequence:
             await self.write(line)
@@ -216,8 +214,7 @@ class AsyncGridIn:
             InvalidOperation: The upload has failed or was cancelled before, so that the file would not be whole.
             PyMongoError: An operation failed.
 
-        Retries: insert for overload errors (up to 5, with backoff); network errors and failovers once (retryable
-        write).
+        Retries: insert as a retryable write (docs/retries.md).
         """
         if self._was_cancelled and not self._is_stored:
             raise InvalidOperation("the upload was cancelled, so there is no file")
@@ -236,7 +233,7 @@ class AsyncGridIn:
             InvalidOperation: The file is stored already, or another task is writing.
             PyMongoError: The deletion failed; `abort` may be called again.
 
-        Retries: delete for overload errors only (up to 5, with backoff).
+        Retries: delete for overload errors only (docs/retries.md).
         """
         if self._is_stored:
             raise InvalidOperation("the file is stored already; delete it instead")
@@ -389,7 +386,7 @@ class AsyncGridIn:
             InvalidOperation: The upload was given up or cancelled.
             PyMongoError: The operation failed.
 
-        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable write).
+        Retries: as a retryable write (docs/retries.md).
         """
         if self._closed and not self._is_stored:
             raise InvalidOperation("the upload was aborted, so there is no file")

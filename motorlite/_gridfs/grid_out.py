@@ -212,7 +212,7 @@ class AsyncGridOut(StoredFile):
             NoFile: There is no such file.
             PyMongoError: The operation failed.
 
-        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable read).
+        Retries: as a retryable read (docs/retries.md).
         """
         if self._file is None:
             with within(self._deadline):
@@ -235,8 +235,7 @@ class AsyncGridOut(StoredFile):
             NoFile: There is no such file.
             PyMongoError: An operation failed.
 
-        Retries: find for overload errors (up to 5, with backoff) and once after a network error or a failover
-        (retryable read); getMore for overload errors only.
+        Retries: find as a retryable read; getMore for overload errors only (docs/retries.md).
         """
         return await self._perform(lambda: self._read(converted("size", size, integer), is_line=False))
 
@@ -249,8 +248,7 @@ class AsyncGridOut(StoredFile):
         Raises:
             ValueError, CorruptGridFile, NoFile, PyMongoError: See `read`.
 
-        Retries: find for overload errors (up to 5, with backoff) and once after a network error or a failover
-        (retryable read); getMore for overload errors only.
+        Retries: find as a retryable read; getMore for overload errors only (docs/retries.md).
         """
         return await self._perform(lambda: self._read(converted("size", size, integer), is_line=True))
 
@@ -264,8 +262,7 @@ class AsyncGridOut(StoredFile):
         Raises:
             ValueError, CorruptGridFile, NoFile, PyMongoError: See `read`.
 
-        Retries: find for overload errors (up to 5, with backoff) and once after a network error or a failover
-        (retryable read); getMore for overload errors only.
+        Retries: find as a retryable read; getMore for overload errors only (docs/retries.md).
         """
         return await self._perform(lambda: self._read_lines(converted("size", size, integer)))
 
@@ -278,8 +275,7 @@ class AsyncGridOut(StoredFile):
         Raises:
             ValueError, CorruptGridFile, NoFile, PyMongoError: See `read`.
 
-        Retries: find for overload errors (up to 5, with backoff) and once after a network error or a failover
-        (retryable read); getMore for overload errors only.
+        Retries: find as a retryable read; getMore for overload errors only (docs/retries.md).
         """
         return await self._perform(self._read_chunk)
 
@@ -297,8 +293,7 @@ class AsyncGridOut(StoredFile):
         Raises:
             ValueError, CorruptGridFile, NoFile, PyMongoError: See `read`.
 
-        Retries: find for overload errors (up to 5, with backoff) and once after a network error or a failover
-        (retryable read); getMore for overload errors only.
+        Retries: find as a retryable read; getMore for overload errors only (docs/retries.md).
         """
         return await self.readlines()
 
@@ -412,8 +407,7 @@ class AsyncGridOut(StoredFile):
             InvalidOperation: Another task is reading.
             CorruptGridFile, NoFile, PyMongoError: See `read`.
 
-        Retries: find for overload errors (up to 5, with backoff) and once after a network error or a failover
-        (retryable read).
+        Retries: find as a retryable read (docs/retries.md).
         """
         converted("pos", pos, integer)
         if self.closed:
@@ -442,7 +436,7 @@ class AsyncGridOut(StoredFile):
     async def close(self) -> None:
         """Close the file, and the cursor that reads it.
 
-        Retries: killCursors for overload errors (up to 5, with backoff). Errors are not raised.
+        Retries: killCursors for overload errors only (docs/retries.md). Errors are not raised.
         """
         self.closed = True
         self._piece = Piece()

@@ -139,8 +139,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
             bson.errors.InvalidDocument, OverflowError, ...: bson's error for a value that it cannot encode, also with
                 a `partial_result`.
 
-        Retries: each command for overload errors (up to 5, with backoff), and network errors and failovers
-        once (retryable write).
+        Retries: each command as a retryable write (docs/retries.md).
 
         Source: CRUD specification.
         """
@@ -194,9 +193,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
             bson.errors.InvalidDocument, OverflowError, ...: What bson raises for a value that it cannot encode, with a
                 `partial_result` as well.
 
-        Retries: each command for overload errors (up to 5, with backoff), and once after a network error or a
-        failover (retryable write) unless it has an UpdateMany or a DeleteMany, which may affect several
-        documents.
+        Retries: each command as a retryable write, unless it has an UpdateMany or a DeleteMany (docs/retries.md).
 
         Source: CRUD specification.
         """

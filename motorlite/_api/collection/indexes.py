@@ -65,7 +65,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
             TypeError, ValueError: An argument is wrong.
             PyMongoError: The operation failed.
 
-        Retries: overload errors only (up to 5, with backoff).
+        Retries: overload errors only (docs/retries.md).
 
         Source: index management specification.
         """
@@ -105,7 +105,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
             TypeError, ValueError: An argument is wrong.
             PyMongoError: The operation failed.
 
-        Retries: overload errors only (up to 5, with backoff).
+        Retries: overload errors only (docs/retries.md).
 
         Source: index management specification.
         """
@@ -148,7 +148,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
             TypeError, ValueError: An argument is wrong. `"*"` is rejected; see `drop_indexes`.
             OperationFailure: There is no such index, or the operation failed.
 
-        Retries: overload errors only (up to 5, with backoff).
+        Retries: overload errors only (docs/retries.md).
 
         Source: index management specification.
         """
@@ -176,7 +176,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
             TypeError, ValueError: An argument is wrong.
             PyMongoError: The operation failed.
 
-        Retries: overload errors only (up to 5, with backoff).
+        Retries: overload errors only (docs/retries.md).
 
         Source: index management specification.
         """
@@ -224,8 +224,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
             TypeError, ValueError: An argument is wrong.
             ConfigurationError: `timeoutMode` without a timeout.
 
-        Retries: listIndexes for overload errors (up to 5, with backoff) and once after a network error or a
-        failover (retryable read); getMore for overload errors only.
+        Retries: listIndexes as a retryable read; getMore for overload errors only (docs/retries.md).
 
         Source: index management specification.
         """
@@ -259,8 +258,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
         Raises:
             PyMongoError: The operation failed.
 
-        Retries: listIndexes for overload errors (up to 5, with backoff) and once after a network error or a
-        failover (retryable read); getMore for overload errors only.
+        Retries: listIndexes as a retryable read; getMore for overload errors only (docs/retries.md).
         """
         found = {}
         cursor = self.list_indexes(session, comment, timeoutMS)
@@ -286,7 +284,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
         Raises:
             PyMongoError: The operation failed.
 
-        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable read).
+        Retries: as a retryable read (docs/retries.md).
         """
         from motorlite._operations.collections import FindCollection
 
@@ -316,7 +314,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
             InvalidName: The name is invalid.
             PyMongoError: The operation failed.
 
-        Retries: overload errors only (up to 5, with backoff).
+        Retries: overload errors only (docs/retries.md).
         """
         from motorlite._operations.collections import Rename
 
@@ -345,7 +343,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
         Raises:
             PyMongoError: The operation failed.
 
-        Retries: overload errors only (up to 5, with backoff).
+        Retries: overload errors only (docs/retries.md).
         """
         await self._drop(session, comment, timeoutMS)
 
@@ -390,7 +388,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
             TypeError, ValueError: An argument is wrong.
             PyMongoError: The operation failed.
 
-        Retries: overload errors only (up to 5, with backoff).
+        Retries: overload errors only (docs/retries.md).
 
         Source: index management specification.
         """
@@ -419,7 +417,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
             TypeError, ValueError: An argument is wrong.
             PyMongoError: The operation failed.
 
-        Retries: overload errors only (up to 5, with backoff).
+        Retries: overload errors only (docs/retries.md).
 
         Source: index management specification.
         """
@@ -463,7 +461,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
             TypeError, ValueError: An argument is wrong.
             OperationFailure: There is no such index, or the operation failed.
 
-        Retries: overload errors only (up to 5, with backoff).
+        Retries: overload errors only (docs/retries.md).
 
         Source: index management specification.
         """
@@ -496,7 +494,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
             TypeError, ValueError: An argument is wrong.
             OperationFailure: There is no such index, or the operation failed.
 
-        Retries: overload errors only (up to 5, with backoff).
+        Retries: overload errors only (docs/retries.md).
 
         Source: index management specification.
         """
@@ -526,8 +524,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
             TypeError, ValueError: An argument is wrong; the message names the allowed values.
             ConfigurationError: `timeoutMode` without a timeout.
 
-        Retries: aggregate for overload errors (up to 5, with backoff) and once after a network error or a
-        failover (retryable read); getMore for overload errors only.
+        Retries: aggregate as a retryable read; getMore for overload errors only (docs/retries.md).
 
         Source: index management specification.
         """

@@ -65,8 +65,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
             TypeError, ValueError: An argument is wrong; the message names the allowed values.
             ConfigurationError: `timeoutMode` conflicts with the other arguments.
 
-        Retries: find for overload errors (up to 5, with backoff) and once after a network error or a failover
-        (retryable read); getMore for overload errors only.
+        Retries: find as a retryable read; getMore for overload errors only (docs/retries.md).
 
         Source: find, getMore and killCursors specification; CRUD specification.
         """
@@ -96,8 +95,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
             TypeError, ValueError: An argument is wrong; the message names the allowed values.
             ConfigurationError: `timeoutMode` conflicts with the other arguments.
 
-        Retries: find for overload errors (up to 5, with backoff) and once after a network error or a failover
-        (retryable read); getMore for overload errors only.
+        Retries: find as a retryable read; getMore for overload errors only (docs/retries.md).
 
         Source: find, getMore and killCursors specification; CRUD specification.
         """
@@ -122,7 +120,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
             TypeError, ValueError: An argument is wrong; the message names the allowed values.
             PyMongoError: The operation failed.
 
-        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable read).
+        Retries: as a retryable read (docs/retries.md).
 
         Source: CRUD specification.
         """
@@ -191,8 +189,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
             TypeError, ValueError: An argument is wrong; the message names the allowed values.
             ConfigurationError: `timeoutMode` conflicts with the other arguments.
 
-        Retries: aggregate for overload errors (up to 5, with backoff), and without $out and $merge once after
-        a network error or a failover (retryable read); getMore for overload errors only.
+        Retries: as a retryable read, unless it has $out or $merge; getMore for overload errors only (docs/retries.md).
 
         Source: CRUD specification.
         """
@@ -224,8 +221,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
             TypeError, ValueError: An argument is wrong; the message names the allowed values.
             ConfigurationError: `timeoutMode` conflicts with the other arguments, or `explain` is set.
 
-        Retries: aggregate for overload errors (up to 5, with backoff), and without $out and $merge once after
-        a network error or a failover (retryable read); getMore for overload errors only.
+        Retries: as a retryable read, unless it has $out or $merge; getMore for overload errors only (docs/retries.md).
 
         Source: CRUD specification.
         """
@@ -260,7 +256,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
             TypeError, ValueError: An argument is wrong; the message names the allowed values.
             PyMongoError: The operation failed.
 
-        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable read).
+        Retries: as a retryable read (docs/retries.md).
 
         Source: CRUD specification.
         """
@@ -298,7 +294,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
             TypeError, ValueError: An argument is wrong; the message names the allowed values.
             PyMongoError: The operation failed.
 
-        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable read).
+        Retries: as a retryable read (docs/retries.md).
 
         Source: CRUD specification.
         """
@@ -326,7 +322,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
             TypeError, ValueError: An argument is wrong; the message names the allowed values.
             PyMongoError: The operation failed.
 
-        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable read).
+        Retries: as a retryable read (docs/retries.md).
 
         Source: CRUD specification.
         """

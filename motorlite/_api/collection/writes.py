@@ -72,7 +72,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
             DuplicateKeyError: A document with the same unique key exists.
             PyMongoError: The operation failed.
 
-        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable write).
+        Retries: as a retryable write (docs/retries.md).
 
         Source: CRUD specification.
         """
@@ -146,7 +146,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
             TypeError, ValueError, bson.errors.InvalidDocument: An argument is wrong, or BSON cannot encode it.
             PyMongoError: The operation failed.
 
-        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable write).
+        Retries: as a retryable write (docs/retries.md).
 
         Source: CRUD specification.
         """
@@ -159,9 +159,8 @@ class AsyncCollection(CollectionBase[DocumentT]):
             hint=None if hint is None else hint_value(hint),
             sort=sort,
         )
-        options = (session, let, comment, timeoutMS, max_time_ms)
-        validation = {"bypass_document_validation": bypass_document_validation}
-        return UpdateResult(*await self._change(Update, statement, *options, **validation))
+        options = (session, let, comment, timeoutMS, max_time_ms, bypass_document_validation)
+        return UpdateResult(*await self._change(Update, statement, *options))
 
     async def update_many(
         self,
@@ -199,8 +198,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
             TypeError, ValueError, bson.errors.InvalidDocument: An argument is wrong, or BSON cannot encode it.
             PyMongoError: The operation failed.
 
-        Retries: overload errors only (up to 5, with backoff); not after network errors, since it may affect
-        several documents.
+        Retries: overload errors only, since it may affect several documents (docs/retries.md).
 
         Source: CRUD specification.
         """
@@ -213,9 +211,8 @@ class AsyncCollection(CollectionBase[DocumentT]):
             array_filters=array_filters,
             hint=None if hint is None else hint_value(hint),
         )
-        options = (session, let, comment, timeoutMS, max_time_ms)
-        validation = {"bypass_document_validation": bypass_document_validation}
-        return UpdateResult(*await self._change(Update, statement, *options, **validation))
+        options = (session, let, comment, timeoutMS, max_time_ms, bypass_document_validation)
+        return UpdateResult(*await self._change(Update, statement, *options))
 
     async def replace_one(
         self,
@@ -253,7 +250,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
             TypeError, ValueError, bson.errors.InvalidDocument: An argument is wrong, or BSON cannot encode it.
             PyMongoError: The operation failed.
 
-        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable write).
+        Retries: as a retryable write (docs/retries.md).
 
         Source: CRUD specification.
         """
@@ -265,9 +262,8 @@ class AsyncCollection(CollectionBase[DocumentT]):
             hint=None if hint is None else hint_value(hint),
             sort=sort,
         )
-        options = (session, let, comment, timeoutMS, max_time_ms)
-        validation = {"bypass_document_validation": bypass_document_validation}
-        return UpdateResult(*await self._change(Update, statement, *options, **validation))
+        options = (session, let, comment, timeoutMS, max_time_ms, bypass_document_validation)
+        return UpdateResult(*await self._change(Update, statement, *options))
 
     async def delete_one(
         self,
@@ -297,7 +293,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
             TypeError, ValueError: An argument is wrong.
             PyMongoError: The operation failed.
 
-        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable write).
+        Retries: as a retryable write (docs/retries.md).
 
         Source: CRUD specification.
         """
@@ -336,8 +332,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
             TypeError, ValueError: An argument is wrong.
             PyMongoError: The operation failed.
 
-        Retries: overload errors only (up to 5, with backoff); not after network errors, since it may affect
-        several documents.
+        Retries: overload errors only, since it may affect several documents (docs/retries.md).
 
         Source: CRUD specification.
         """
@@ -358,7 +353,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
         comment: Any,
         timeout_ms: float | None,
         max_time_ms: float | None,
-        **validation: bool | None,
+        bypass_document_validation: bool | None = None,
     ) -> tuple[Any, bool]:
         """Execute an update or a deletion. Return the reply, and whether it was acknowledged."""
         if (
@@ -367,7 +362,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
             and comment is None
             and max_time_ms is None
             and not BOUND
-            and validation.get("bypass_document_validation") is None
+            and bypass_document_validation is None
             and (kind is Update or "hint" not in statement)
         ):
             usual = self._usual_writes or self._make_usual_writes()
@@ -378,6 +373,9 @@ class AsyncCollection(CollectionBase[DocumentT]):
         optional("let", let, mapping)
         write_concern = self._write_concern(session)
         call = self._begin(session, timeout_ms, write_concern.acknowledged) or await refused()
+        validation: dict[str, Any] = {}
+        if bypass_document_validation is not None:  # there is no such option of a deletion
+            validation["bypass_document_validation"] = bypass_document_validation
         operation = kind(
             *self._names,
             statement,
@@ -419,7 +417,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
             TypeError, ValueError: An argument is wrong; the message names the allowed values.
             PyMongoError: The operation failed.
 
-        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable write).
+        Retries: as a retryable write (docs/retries.md).
 
         Source: CRUD specification.
         """
@@ -459,7 +457,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
             TypeError, ValueError, bson.errors.InvalidDocument: An argument is wrong, or BSON cannot encode it.
             PyMongoError: The operation failed.
 
-        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable write).
+        Retries: as a retryable write (docs/retries.md).
 
         Source: CRUD specification.
         """
@@ -503,7 +501,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
             TypeError, ValueError, bson.errors.InvalidDocument: An argument is wrong, or BSON cannot encode it.
             PyMongoError: The operation failed.
 
-        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable write).
+        Retries: as a retryable write (docs/retries.md).
 
         Source: CRUD specification.
         """

@@ -186,7 +186,7 @@ class CursorBase(ABC, Generic[DocumentT]):
         Raises:
             StopAsyncIteration: There are no more documents.
 
-        Retries: getMore for overload errors only (up to 5, with backoff).
+        Retries: getMore for overload errors only (docs/retries.md).
         """
         return await self.__anext__()
 
@@ -203,7 +203,7 @@ class CursorBase(ABC, Generic[DocumentT]):
         Raises:
             TypeError, ValueError: `length` is not a positive integer.
 
-        Retries: getMore for overload errors only (up to 5, with backoff).
+        Retries: getMore for overload errors only (docs/retries.md).
         """
         optional("length", length, positive)
         found: list[DocumentT] = []
@@ -264,8 +264,7 @@ class CursorBase(ABC, Generic[DocumentT]):
         Args:
             timeoutMS: Time limit of the killCursors command; by default the cursor's limit, restarted.
 
-        Retries: overload errors (up to 5, with backoff). Errors are not raised: the server closes an
-        abandoned cursor by itself, later.
+        Retries: overload errors only (docs/retries.md). Errors are not raised: the server closes the cursor later.
         """
         optional("timeoutMS", timeoutMS, milliseconds)
         self._is_closed = True
@@ -346,7 +345,7 @@ class BatchedCursor(CursorBase[DocumentT]):
 
         The first list has the rest of the current batch. A list has at least one document.
 
-        Retries: getMore for overload errors only (up to 5, with backoff).
+        Retries: getMore for overload errors only (docs/retries.md).
         """
         return Batches(self, self._next_batch)
 

@@ -292,8 +292,7 @@ class AsyncChangeStream(CursorBase[DocumentT]):
             PyMongoError: The stream could not continue. It is closed, unless `alive` is true: then the next step
                 resumes.
 
-        Retries: getMore for overload errors (up to 5, with backoff). After another error that permits it, the stream
-        resumes with an aggregate command (retryable read).
+        Retries: getMore for overload errors only; the stream resumes by a retryable read (docs/retries.md).
         """
         return await self.__anext__()
 
@@ -307,8 +306,7 @@ class AsyncChangeStream(CursorBase[DocumentT]):
             InvalidOperation: The pipeline removed the change's `_id`, the resume token.
             PyMongoError: As in `next`.
 
-        Retries: getMore for overload errors (up to 5, with backoff). After another error that permits it, the stream
-        resumes with an aggregate command (retryable read).
+        Retries: getMore for overload errors only; the stream resumes by a retryable read (docs/retries.md).
         """
         if not self._documents:
             if self._cursor is not None:
@@ -327,8 +325,7 @@ class AsyncChangeStream(CursorBase[DocumentT]):
             TypeError, ValueError: `length` is not a positive integer.
             PyMongoError: As in `next`.
 
-        Retries: getMore for overload errors (up to 5, with backoff). After another error that permits it, the stream
-        resumes with an aggregate command (retryable read).
+        Retries: getMore for overload errors only; the stream resumes by a retryable read (docs/retries.md).
         """
         optional("length", length, positive)
         taken: list[DocumentT] = []

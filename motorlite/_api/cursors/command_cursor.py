@@ -77,7 +77,7 @@ class AsyncCommandCursor(BatchedCursor[DocumentT]):
     async def try_next(self) -> DocumentT | None:
         """Return the next document, or None if the server has none right now. Asks the server at most once.
 
-        Retries: getMore for overload errors only (up to 5, with backoff).
+        Retries: getMore for overload errors only (docs/retries.md).
         """
         if not self._documents:
             if self._cursor is not None:
@@ -119,7 +119,7 @@ class AsyncRawBatchCursor(AsyncCursor[Any]):
         Raises:
             StopAsyncIteration: There are no more documents.
 
-        Retries: getMore for overload errors only (up to 5, with backoff).
+        Retries: getMore for overload errors only (docs/retries.md).
         """
         return await self.__anext__()
 
@@ -129,7 +129,7 @@ class AsyncRawBatchCursor(AsyncCursor[Any]):
         Args:
             timeoutMS: Time limit of the operation; 0 for no limit.
 
-        Retries: overload errors only (up to 5, with backoff).
+        Retries: overload errors only (docs/retries.md).
         """
         # With the collection's own codec options.
         return await self._clone(AsyncCursor, self._collection._settings).explain(timeoutMS)
@@ -160,7 +160,7 @@ class AsyncRawBatchCommandCursor(AsyncCommandCursor[Any]):
         Raises:
             StopAsyncIteration: There are no more documents.
 
-        Retries: getMore for overload errors only (up to 5, with backoff).
+        Retries: getMore for overload errors only (docs/retries.md).
         """
         return await self.__anext__()
 

@@ -183,7 +183,7 @@ class AsyncCursor(BatchedCursor[DocumentT]):
         Args:
             timeoutMS: Time limit of the operation; 0 for no limit.
 
-        Retries: overload errors only (up to 5, with backoff).
+        Retries: overload errors only (docs/retries.md).
         """
         from motorlite._operations.counts import Explain
 
@@ -197,7 +197,7 @@ class AsyncCursor(BatchedCursor[DocumentT]):
             key: The name of the field.
             timeoutMS: Time limit of the operation; 0 for no limit.
 
-        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable read).
+        Retries: as a retryable read (docs/retries.md).
         """
         arguments.converted("key", key, arguments.text)
         call = self._collection._begin(self._session, timeoutMS) or await refused()
@@ -242,7 +242,7 @@ class AsyncCursor(BatchedCursor[DocumentT]):
     async def rewind(self) -> Self:
         """Close the cursor, and run its query again at the next step.
 
-        Retries: killCursors for overload errors (up to 5, with backoff).
+        Retries: killCursors for overload errors only (docs/retries.md).
         """
         await self.close()
         self._cursor = None
