@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NoReturn
 
 from bson.codec_options import CodecOptions
@@ -39,38 +40,24 @@ _NOT_ITERABLE: Final = (
 )
 
 
+@dataclass(slots=True, eq=False)
 class Settings:
-    """Codec options, preference, concerns and timeout of a client, database or collection. Immutable."""
+    """Codec options, preference, concerns and timeout of a client, database or collection. Not changed once made."""
 
-    __slots__ = (
-        "call_options",
-        "codec_options",
-        "read_concern",
-        "read_preference",
-        "timeout",
-        "usual_call",
-        "write_concern",
-    )
+    codec_options: CodecOptions[Any]
+    read_preference: ServerMode
+    write_concern: WriteConcern
+    read_concern: ReadConcern
+    # Seconds. None: timeoutMS is unset at all levels. Infinity: it was set to 0.
+    timeout: float | None
+    # The defaults of what `motorlite.call_options` sets.
+    call_options: CallOptions = DEFAULT_OPTIONS
+    # Shared by all calls without a session, a deadline and options of their own.
+    usual_call: Call = field(init=False)
 
-    def __init__(
-        self,
-        codec_options: CodecOptions[Any],
-        read_preference: ServerMode,
-        write_concern: WriteConcern,
-        read_concern: ReadConcern,
-        timeout: float | None,
-        call_options: CallOptions = DEFAULT_OPTIONS,
-    ) -> None:
-        self.codec_options: CodecOptions[Any] = recognized(codec_options)
-        self.read_preference: ServerMode = read_preference
-        self.write_concern: WriteConcern = write_concern
-        self.read_concern: ReadConcern = read_concern
-        # Seconds. None: timeoutMS is unset at all levels. Infinity: it was set to 0.
-        self.timeout: float | None = timeout
-        # The defaults of what `motorlite.call_options` sets.
-        self.call_options: CallOptions = call_options
-        # Shared by all calls without a session, a deadline and options of their own.
-        self.usual_call: Call = Call(None, NO_DEADLINE, None, call_options)
+    def __post_init__(self) -> None:
+        self.codec_options = recognized(self.codec_options)
+        self.usual_call = Call(None, NO_DEADLINE, None, self.call_options)
 
     def derive(
         self,

@@ -26,9 +26,7 @@ if TYPE_CHECKING:
     from bson.raw_bson import RawBSONDocument
 
     from motorlite._api.session import AsyncClientSession
-    from motorlite._client.core import Core
     from motorlite._operations.bulk_runs import Run
-    from motorlite._operations.contract import Call
     from motorlite.errors import BulkWriteError
     from motorlite.operations import DeleteMany, DeleteOne, InsertOne, ReplaceOne, UpdateMany, UpdateOne
 
@@ -36,36 +34,29 @@ if TYPE_CHECKING:
 class CollectionBulkWrite(BulkWrite):
     """A running bulk write of a collection."""
 
-    __slots__ = ("_is_ordered", "_names", "_result", "runs")
+    __slots__ = ("_names", "_result", "_runs")
 
-    def __init__(
-        self,
-        core: Core,
-        call: Call,
-        max_time_ms: float | None,
-        names: tuple[str, str],
-        *,
-        is_ordered: bool,
-        options: Mapping[str, Any],
-    ) -> None:
-        super().__init__(core, call, max_time_ms, options)
-        # The names of the database and the collection.
-        self._names = names
-        self._is_ordered = is_ordered
-        self._result = BulkResult(ordered=is_ordered)
-        self.runs: Sequence[Run] = ()
+    _names: tuple[str, str]
+    _runs: Sequence[Run]
+    _result: BulkResult
 
-    async def write(self, name: str) -> dict[str, Any] | None:
-        """Execute the operation `name`. Return the details of the result, or None if the write is unacknowledged."""
-        await self.execute(name, *self._names, has_session=self._is_acknowledged or self._is_ordered)
+    async def write(self, name: str, names: tuple[str, str], runs: Sequence[Run]) -> dict[str, Any] | None:
+        """Execute the runs on a collection, as the operation `name`.
+
+        Returns:
+            The details of the result, or None if the write is unacknowledged.
+        """
+        is_ordered = self._options["ordered"]
+        self._names, self._runs, self._result = names, runs, BulkResult(ordered=is_ordered)
+        await self.execute(name, *names, has_session=self._is_acknowledged or is_ordered)
         return self._result.details if self._is_acknowledged else None
 
     async def _send_batches(self) -> None:
-        for run in self.runs:
-            await self._send_run(run, has_successor=run is not self.runs[-1])
+        for run in self._runs:
+            await self._send_run(run, has_successor=run is not self._runs[-1])
             if not self._result.can_continue:
                 break
-        for run in self.runs:
+        for run in self._runs:
             if len(run.statements) > ITEMS:
                 await self.turns.compute(release(run.statements), is_limited=False)
 
@@ -76,7 +67,6 @@ class CollectionBulkWrite(BulkWrite):
                 *self._names,
                 run,
                 start,
-                ordered=self._is_ordered,
                 has_successor=has_successor,
                 max_time_ms=self._limit.remaining(),
                 **self._options,
@@ -145,8 +135,9 @@ class AsyncCollection(CollectionBase[DocumentT]):
         """
         check_items("documents", documents, "a list of documents")
         converted("ordered", ordered, boolean)
-        options = {"bypass_document_validation": bypass_document_validation, "comment": comment}
-        bulk = await self._begin_bulk(session, timeoutMS, max_time_ms, ordered, options)
+        options: dict[str, Any] = {"ordered": ordered, "comment": comment}
+        options["bypass_document_validation"] = bypass_document_validation
+        bulk = await self._begin_bulk(session, timeoutMS, max_time_ms, options)
         # A copy, so that it does not matter what the application adds to its list meanwhile, or removes.
         found = [] if isinstance(documents, Iterator) else list(documents)
         if isinstance(documents, Iterator):
@@ -155,8 +146,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
         del documents
         run = insert_run(found)
         inserted_ids = await bulk.turns.compute(take_documents(run, self._settings.codec_options))
-        bulk.runs = [run]
-        details = await bulk.write("insert")
+        details = await bulk.write("insert", self._names, [run])
         return InsertManyResult(inserted_ids, details is not None)
 
     async def bulk_write(
@@ -200,8 +190,9 @@ class AsyncCollection(CollectionBase[DocumentT]):
         check_items("requests", requests, "a list of requests, such as [InsertOne({...})]")
         converted("ordered", ordered, boolean)
         optional("let", let, mapping)
-        options = {"bypass_document_validation": bypass_document_validation, "comment": comment, "let": let}
-        bulk = await self._begin_bulk(session, timeoutMS, max_time_ms, ordered, options)
+        options: dict[str, Any] = {"ordered": ordered, "comment": comment, "let": let}
+        options["bypass_document_validation"] = bypass_document_validation
+        bulk = await self._begin_bulk(session, timeoutMS, max_time_ms, options)
         requests = list(requests)
         runs = await bulk.turns.compute(ordered_runs(requests) if ordered else unordered_runs(requests))
         if len(requests) > ITEMS:
@@ -212,8 +203,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
                 encodes = run is runs[0]
                 codec_options, where = self._settings.codec_options, "requests[{}].document"
                 await bulk.turns.compute(take_documents(run, codec_options, encodes=encodes, where=where))
-        bulk.runs = runs
-        details = await bulk.write("bulkWrite")
+        details = await bulk.write("bulkWrite", self._names, runs)
         return BulkWriteResult(details or {}, details is not None)
 
     async def _begin_bulk(
@@ -221,10 +211,9 @@ class AsyncCollection(CollectionBase[DocumentT]):
         session: AsyncClientSession | None,
         timeout_ms: float | None,
         max_time_ms: float | None,
-        ordered: bool,
         options: dict[str, Any],
     ) -> CollectionBulkWrite:
         write_concern = self._write_concern(session)
         options |= {"write_concern": write_concern, "codec_options": self._settings.codec_options}
         call = self._begin(session, timeout_ms, write_concern.acknowledged) or await refused()
-        return CollectionBulkWrite(self._core, call, max_time_ms, self._names, is_ordered=ordered, options=options)
+        return CollectionBulkWrite(self._core, call, max_time_ms, options)
