@@ -54,24 +54,22 @@ class PyMongoBlock(NamedTuple):
 class _Readable:
     """The blocks of a PyMongo that is understood."""
 
-    __slots__ = ("_deadline", "_remaining", "_seconds", "_timeout")
+    __slots__ = ("_remaining", "_timeout", "deadline", "module", "seconds")
 
-    def __init__(self, timeout: Timeout, private: Any) -> None:
+    def __init__(self, module: Any, timeout: Timeout) -> None:
+        private = module._csot
+        self.module: ModuleType = module
         self._timeout = timeout
-        self._seconds: Callable[[], float | None] = private.TIMEOUT.get
-        self._deadline: Callable[[], float] = private.DEADLINE.get
+        # What return the argument of the innermost block, None without one, and the end of all, infinity without.
+        self.seconds: Callable[[], float | None] = private.TIMEOUT.get
+        self.deadline: Callable[[], float] = private.DEADLINE.get
         self._remaining: Callable[[], float | None] = private.remaining
 
-    @property
-    def variables(self) -> tuple[Callable[[], float | None], Callable[[], float]]:
-        """What returns the argument of the innermost block, None without one, and the end of all, infinity without."""
-        return self._seconds, self._deadline
-
     def __call__(self) -> PyMongoBlock | None:
-        seconds = self._seconds()
+        seconds = self.seconds()
         if seconds:
             return PyMongoBlock(seconds, self._left())
-        if self._deadline() == inf:
+        if self.deadline() == inf:
             return None if seconds is None else PyMongoBlock(seconds, inf)
         # `timeout(None)` or `timeout(0)` in a block: nothing is limited, but no limit set there may outlast the block.
         with self._timeout(_FOREVER):
@@ -100,20 +98,23 @@ class _Readable:
 class _Unreadable:
     """The blocks of a PyMongo that is not understood: whether there is one shows in the variables that it sets."""
 
-    __slots__ = ("_variables", "_version")
+    __slots__ = ("_variables", "deadline", "module", "seconds")
 
-    def __init__(self, timeout: Timeout, version: object) -> None:
+    def __init__(self, module: ModuleType, timeout: Timeout) -> None:
+        self.module: ModuleType = module
+        # Not those of a context without any block, so that it is looked at more closely.
+        self.seconds = self.deadline = lambda: 0.0
         try:
             self._variables = Context().run(_set_by, timeout)
-        except Exception:  # as in `_reader`
+        except Exception:  # as in `_blocks_of`
             self._variables = frozenset()
-        self._version = version
 
     def __call__(self) -> None:
         context = copy_context()
         if not self._variables or any(variable in context for variable in self._variables):
+            version = getattr(self.module, "version", "of an unknown version")
             raise InvalidOperation(
-                f"motorlite cannot read the limit of pymongo.timeout() in PyMongo {self._version}, and would have to "
+                f"motorlite cannot read the limit of pymongo.timeout() in PyMongo {version}, and would have to "
                 "ignore it: use motorlite.timeout() instead"
             )
 
@@ -123,34 +124,17 @@ def _set_by(timeout: Timeout) -> frozenset[ContextVar[Any]]:
         return frozenset(copy_context())
 
 
-Reader: TypeAlias = "Callable[[], PyMongoBlock | None]"
-
-
-def _reader(pymongo: ModuleType, timeout: Timeout) -> Reader:
-    unreadable = _Unreadable(timeout, getattr(pymongo, "version", "of an unknown version"))
+def _blocks_of(pymongo: ModuleType, timeout: Timeout) -> _Readable | _Unreadable:
+    unreadable = _Unreadable(pymongo, timeout)
     try:
-        readable = _Readable(timeout, getattr(pymongo, "_csot", None))
+        readable = _Readable(pymongo, timeout)
         return readable if Context().run(readable.is_right) else unreadable
     except Exception:  # another PyMongo's: anything may be missing, or have become something else
         return unreadable
 
 
-class _Found:
-    """PyMongo's module, and what reads its blocks."""
-
-    __slots__ = ("deadline", "module", "read", "seconds")
-
-    def __init__(self, module: ModuleType | None, read: Reader) -> None:
-        self.module = module
-        self.read = read
-        # The two look-ups of every operation: of a context without any block, unless it must be looked at more closely.
-        self.seconds: Callable[[], float | None] = lambda: 0
-        self.deadline: Callable[[], float] = lambda: 0
-        if isinstance(read, _Readable):
-            self.seconds, self.deadline = read.variables
-
-
-_found = _Found(None, lambda: None)
+# Of the PyMongo that was found last.
+_blocks: _Readable | _Unreadable | None = None
 
 
 def innermost(pymongo: ModuleType) -> PyMongoBlock | None:
@@ -162,16 +146,16 @@ def innermost(pymongo: ModuleType) -> PyMongoBlock | None:
     Raises:
         InvalidOperation: There is, or may be, such a block, and this PyMongo keeps its limit where it is not found.
     """
-    global _found
-    found = _found
-    if found.module is not pymongo:
+    global _blocks
+    blocks = _blocks
+    if blocks is None or blocks.module is not pymongo:
         timeout = getattr(pymongo, "timeout", None)
         if timeout is None:  # it is being imported
             return None
-        found = _found = _Found(pymongo, _reader(pymongo, timeout))
-    if found.seconds() is None and found.deadline() == inf:
+        blocks = _blocks = _blocks_of(pymongo, timeout)
+    if blocks.seconds() is None and blocks.deadline() == inf:
         return None
-    return found.read()
+    return blocks()
 
 
 class _Limit:
