@@ -9,7 +9,6 @@ from bson.dbref import DBRef
 
 from motorlite._api.arguments import method_options
 from motorlite._api.arguments.checks import collection_name, given_options, given_write_concern, optional
-from motorlite._api.arguments.find_options import FIND_ONE_CHECKS, find_arguments
 from motorlite._api.constants import CursorType
 from motorlite._api.cursors.command_cursor import AsyncCommandCursor, aggregation
 from motorlite._api.cursors.server_cursor import GetMoreOptions
@@ -21,10 +20,8 @@ from motorlite._api.turns import refused
 from motorlite._api.typings import DocumentT, OtherDocumentT
 from motorlite._base.arguments import (
     boolean,
-    checked,
     converted,
     count,
-    fields_document,
     instance,
     mapping,
     server_milliseconds,
@@ -32,7 +29,6 @@ from motorlite._base.arguments import (
 )
 from motorlite._operations.aggregate import waits_for_data
 from motorlite._operations.commands import RunCommand, RunCursorCommand, command_document
-from motorlite._operations.find import FindOne
 from motorlite.errors import AutoReconnect, CollectionInvalid, ConfigurationError, OperationFailure
 from motorlite.read_preferences import ReadPreference, as_read_preference
 
@@ -494,17 +490,12 @@ class AsyncDatabase(Watching[DocumentT]):
         if dbref.database is not None and dbref.database != self._name:
             raise ValueError(wrong("dbref", dbref, f"a reference into the database {self._name!r}"))
         projection = options.pop("projection", None)
-        query = checked("dereference", options, FIND_ONE_CHECKS)
-        call = self._begin(session, query.pop("timeoutMS", None)) or await refused()
-        operation: FindOne[DocumentT] = FindOne(
-            self._name,
-            collection_name(dbref.collection),
-            {"_id": dbref.id},
-            projection=None if projection is None else fields_document(projection),
-            comment=comment,
-            **find_arguments(self._settings, query),
+        collection: Any = self[dbref.collection]  # type: ignore[index]  # AsyncDatabase can be indexed
+        query = {"_id": dbref.id}
+        found: DocumentT | None = await collection._find_one(
+            query, projection, {**options, "session": session, "comment": comment}, "dereference"
         )
-        return await self._core.executor.execute(operation, call)
+        return found
 
     if not TYPE_CHECKING:  # type checkers report the call themselves and continue
 

@@ -1,4 +1,4 @@
-"""Shell: the older interface to GridFS, which files of other tools need less than programs that were written for it."""
+"""Shell: the older interface to GridFS, for programs that were written for PyMongo's class."""
 
 from __future__ import annotations
 

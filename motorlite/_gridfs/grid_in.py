@@ -14,7 +14,7 @@ from motorlite._base.deadline import NO_DEADLINE
 from motorlite._gridfs.files import DEFAULT_CHUNK_SIZE, chunk_size
 from motorlite._gridfs.store import Store, check_session, finish, is_cancellation
 from motorlite._gridfs.streams import Source, as_bytes
-from motorlite._gridfs.upload import Upload
+from motorlite._gridfs.upload import Splitter, Upload
 from motorlite.errors import InvalidOperation
 
 if TYPE_CHECKING:
@@ -114,7 +114,8 @@ class AsyncGridIn:
         self._store: Store = store
         # The document of the file, without length and uploadDate until it is stored.
         self._fields: dict[str, Any] = fields
-        self._upload: Upload = Upload(store, fields["_id"], size, resolved(session), deadline, progress)
+        splitter = Splitter(fields["_id"], size, ObjectId)
+        self._upload: Upload = Upload(store, splitter, resolved(session), deadline, progress)
         self._closed: bool = False
         # Whether the file exists.
         self._is_stored: bool = False

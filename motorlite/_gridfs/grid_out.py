@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, TypeVar
 
 from motorlite._api.handles import AsyncCollection
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 _READ_AHEAD: Final = 8 * 1024 * 1024
 
 
+@dataclass(slots=True, eq=False)
 class ChunkReader:
     """Reads on from one chunk of a file.
 
@@ -42,24 +44,17 @@ class ChunkReader:
         number: The first chunk to read.
     """
 
-    __slots__ = ("_chunks", "_cursor", "_file_id", "_is_closed", "_layout", "_session", "number")
+    _chunks: AsyncCollection[Any]
+    _file_id: Any
+    _layout: Layout
+    _session: AsyncClientSession | None
+    # The chunk that is read next.
+    number: int
+    _cursor: AsyncCursor[Any] = field(init=False)
+    _is_closed: bool = False
 
-    def __init__(
-        self,
-        chunks: AsyncCollection[Any],
-        file_id: Any,
-        layout: Layout,
-        session: AsyncClientSession | None,
-        number: int,
-    ) -> None:
-        self._chunks = chunks
-        self._file_id = file_id
-        self._layout = layout
-        self._session = session
-        # The chunk that is read next.
-        self.number: int = number
-        self._is_closed: bool = False
-        self._cursor: AsyncCursor[Any] = self._open()
+    def __post_init__(self) -> None:
+        self._cursor = self._open()
 
     def _open(self) -> AsyncCursor[Any]:
         query: dict[str, Any] = {"files_id": equal(self._file_id)}

@@ -153,10 +153,12 @@ class AsyncCollection(CollectionBase[DocumentT]):
         )
         return self._first
 
-    async def _find_one(self, filter: Any, projection: Projection | None, options: dict[str, Any]) -> DocumentT | None:
+    async def _find_one(
+        self, filter: Any, projection: Projection | None, options: dict[str, Any], method: str = "find_one"
+    ) -> DocumentT | None:
         if "$query" in filter:
             filter, options = unwrapped(filter, options)
-        query = arguments.checked("find_one", options, FIND_ONE_CHECKS)
+        query = arguments.checked(method, options, FIND_ONE_CHECKS)
         call = self._begin(query.pop("session", None), query.pop("timeoutMS", None)) or await refused()
         operation: FindOne[DocumentT] = FindOne(
             *self._names,

@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from motorlite._operations.contract import CallOptions, CursorReply, Operation
 
 
-# Cursors of commands other than find: aggregations, lists and user-defined commands.
-
-
 class AsyncCommandCursor(BatchedCursor[DocumentT]):
     """The documents that a command returns.
 
