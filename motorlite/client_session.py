@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from motorlite._api.session import AsyncClientSession
-from motorlite._api.transaction_blocks import BoundSession, TransactionContext
+from motorlite._api.session import AsyncClientSession, BoundSession
 from motorlite._api.transaction_options import SessionOptions, TransactionOptions
+from motorlite._api.transactions import TransactionContext
 
 __all__ = ["AsyncClientSession", "BoundSession", "SessionOptions", "TransactionContext", "TransactionOptions"]

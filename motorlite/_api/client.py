@@ -6,17 +6,18 @@ import warnings
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
 
-from motorlite._api.arguments.method_options import LIST_DATABASES_CHECKS, ListDatabasesOptions, database_name
+from motorlite._api.arguments.checks import database_name, given_options, optional
+from motorlite._api.arguments.method_options import ListDatabasesOptions
 from motorlite._api.client_bulk import AsyncMongoClient as ClientBulkWrites
-from motorlite._api.commands import list_databases, names
 from motorlite._api.cursors.watching import Watching
 from motorlite._api.database import name_of
+from motorlite._api.lists import list_cursor, names
 from motorlite._api.session import session_of
 from motorlite._api.settings import Settings
 from motorlite._api.transaction_options import SessionOptions
 from motorlite._api.turns import give_way, refused
 from motorlite._api.typings import DocumentT
-from motorlite._base.arguments import checked, converted
+from motorlite._base.arguments import converted
 from motorlite._base.arguments import seconds as check_seconds
 from motorlite._base.deadline import GRACE
 from motorlite._base.hosts import DEFAULT_PORT
@@ -27,8 +28,6 @@ from motorlite.errors import InvalidOperation, PyMongoError, ServerSelectionTime
 from motorlite.read_preferences import ReadPreference
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from bson.timestamp import Timestamp
 
     from motorlite._api.cursors.command_cursor import AsyncCommandCursor
@@ -142,9 +141,7 @@ class AsyncMongoClient(ClientBulkWrites[DocumentT], Watching[DocumentT]):
                 raise
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *raised: object) -> None:
         await self.close()
 
     def stats(self) -> ClientStats:
@@ -187,7 +184,7 @@ class AsyncMongoClient(ClientBulkWrites[DocumentT], Watching[DocumentT]):
             snapshot_time=snapshot_time,
             defaultTimeoutMS=defaultTimeoutMS,
         )
-        return session_of(self, self._core, options)
+        return session_of(self, self._settings, self._core, options)
 
     def append_metadata(self, driver_info: DriverInfo) -> None:
         """Add a library on top of motorlite to the server's log, in addition to those already named.
@@ -230,8 +227,7 @@ class AsyncMongoClient(ClientBulkWrites[DocumentT], Watching[DocumentT]):
         Raises:
             TypeError, ValueError: `seconds` is not a number, or it is negative.
         """
-        limit = None if seconds is None else converted("seconds", seconds, check_seconds)
-        self._core.set_default_max_time(limit)
+        self._core.set_default_max_time(optional("seconds", seconds, check_seconds))
 
     # --- operations ---
 
@@ -247,7 +243,7 @@ class AsyncMongoClient(ClientBulkWrites[DocumentT], Watching[DocumentT]):
         Raises:
             PyMongoError: The operation failed.
 
-        Retries: overload errors only (up to 5, with backoff).
+        Retries: overload errors only (docs/retries.md).
         """
         from motorlite._operations.commands import BuildInfo
 
@@ -270,14 +266,18 @@ class AsyncMongoClient(ClientBulkWrites[DocumentT], Watching[DocumentT]):
         Raises:
             TypeError, ValueError: An argument is wrong; the message names the allowed values.
 
-        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable read).
+        Retries: as a retryable read (docs/retries.md).
 
         Source: enumerating databases specification.
         """
-        further: dict[str, Any] = {}
-        given = checked("list_databases", options, LIST_DATABASES_CHECKS, further)
-        given |= further
-        return list_databases(self._core, self._settings, session, comment, given)
+        from motorlite._operations.collections import ListDatabases
+
+        given, further = given_options("list_databases", ListDatabasesOptions, options)
+
+        def make(*, time_limit: object, **arguments: Any) -> ListDatabases:
+            return ListDatabases(**arguments)  # there is no getMore whose time counts
+
+        return list_cursor(self._core, self._settings, session, make, comment=comment, options=given, fields=further)
 
     async def list_database_names(
         self,
@@ -295,7 +295,7 @@ class AsyncMongoClient(ClientBulkWrites[DocumentT], Watching[DocumentT]):
         Raises:
             PyMongoError: The operation failed.
 
-        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable read).
+        Retries: as a retryable read (docs/retries.md).
 
         Source: enumerating databases specification.
         """
@@ -321,7 +321,7 @@ class AsyncMongoClient(ClientBulkWrites[DocumentT], Watching[DocumentT]):
             TypeError: `name_or_database` is neither a database nor a name.
             PyMongoError: The operation failed.
 
-        Retries: overload errors only (up to 5, with backoff).
+        Retries: overload errors only (docs/retries.md).
         """
         from motorlite._operations.collections import DropDatabase
 

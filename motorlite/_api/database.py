@@ -4,28 +4,37 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NoReturn, Unpack, overload
 
+from bson.codec_options import DEFAULT_CODEC_OPTIONS, CodecOptions
 from bson.dbref import DBRef
 
 from motorlite._api.arguments import method_options
-from motorlite._api.arguments.find_options import FIND_ONE_CHECKS, find_arguments
-from motorlite._api.arguments.method_options import collection_name
-from motorlite._api.commands import UserCommand, cursor_of_command, list_collections, names
-from motorlite._api.cursors.command_cursor import aggregation
+from motorlite._api.arguments.checks import collection_name, given_options, given_write_concern, optional
+from motorlite._api.constants import CursorType
+from motorlite._api.cursors.command_cursor import AsyncCommandCursor, aggregation
+from motorlite._api.cursors.server_cursor import GetMoreOptions
 from motorlite._api.cursors.watching import Watching
+from motorlite._api.lists import list_cursor, names
 from motorlite._api.missing import not_callable
+from motorlite._api.time_limits import CursorLimits
 from motorlite._api.turns import refused
 from motorlite._api.typings import DocumentT, OtherDocumentT
-from motorlite._base.arguments import boolean, checked, converted, count, fields_document, instance, mapping, wrong
-from motorlite._operations.commands import command_document
-from motorlite._operations.find import FindOne
-from motorlite.errors import CollectionInvalid, ConfigurationError
+from motorlite._base.arguments import (
+    boolean,
+    converted,
+    count,
+    instance,
+    mapping,
+    server_milliseconds,
+    wrong,
+)
+from motorlite._operations.aggregate import waits_for_data
+from motorlite._operations.commands import RunCommand, RunCursorCommand, command_document
+from motorlite.errors import AutoReconnect, CollectionInvalid, ConfigurationError, OperationFailure
+from motorlite.read_preferences import ReadPreference, as_read_preference
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, MutableMapping, Sequence
 
-    from bson.codec_options import CodecOptions
-
-    from motorlite._api.cursors.command_cursor import AsyncCommandCursor
     from motorlite._api.session import AsyncClientSession
     from motorlite._api.settings import Settings
     from motorlite._api.typings import TimeoutMode
@@ -119,21 +128,32 @@ class AsyncDatabase(Watching[DocumentT]):
             OperationFailure: The server reported an error.
             PyMongoError: The operation failed.
 
-        Retries: overload errors only (up to 5, with backoff); needs both retryReads and retryWrites.
+        Retries: overload errors only; needs both retryReads and retryWrites (docs/retries.md).
 
         Source: run command specification.
         """
         document = command_document(command, value, comment, kwargs)
-        user_command = UserCommand(
+        preference = _own_preference(read_preference, codec_options)
+        call = self._begin(session, timeoutMS) or await refused()
+        operation = RunCommand(
             self._name,
             document,
-            read_preference=read_preference,
-            codec_options=codec_options,
-            check=check,
-            allowed_errors=allowable_errors,
+            # Run command specification: the database's read preference does not apply.
+            selector=preference or ReadPreference.PRIMARY,
+            read_preference=preference or ReadPreference.PRIMARY,
+            codec_options=codec_options or DEFAULT_CODEC_OPTIONS,
         )
-        call = self._begin(session, timeoutMS) or await refused()
-        return await user_command.execute(self._core, call)
+        operation.has_own_preference = preference is not None
+        try:
+            return await self._core.executor.execute(operation, call)
+        except (OperationFailure, AutoReconnect) as error:
+            details = error.details
+            # A malformed reply may have unhashable values here, which a set lookup rejects.
+            both = (details.get("code"), details.get("errmsg"))
+            known = [one for one in both if isinstance(one, int) or type(one) is str]
+            if details.get("ok") == 0 and (not check or any(one in (allowable_errors or ()) for one in known)):
+                return details
+            raise
 
     @overload
     def cursor_command(
@@ -207,25 +227,48 @@ class AsyncDatabase(Watching[DocumentT]):
             TypeError, ValueError: An argument is wrong.
             ConfigurationError: `timeoutMode` conflicts with the other arguments.
 
-        Retries: overload errors only (up to 5, with backoff), also for getMore.
+        Retries: overload errors only, also for getMore (docs/retries.md).
 
         Source: run command specification.
         """
-        return cursor_of_command(
-            self._core,
-            self._settings,
-            self._name,
-            command_document(command, value, None, kwargs),
-            session,
-            read_preference=read_preference,
-            codec_options=codec_options,
-            cursor_type=cursor_type,
-            comment=comment,
-            batch_size=converted("batch_size", batch_size, count),
-            max_await_time_ms=max_await_time_ms,
-            timeout_ms=timeoutMS,
-            timeout_mode=timeoutMode,
+        document = command_document(command, value, None, kwargs)
+        converted("batch_size", batch_size, count)
+        preference = _own_preference(read_preference, codec_options)
+        max_await_time_ms = optional("max_await_time_ms", max_await_time_ms, server_milliseconds)
+        if cursor_type is None:
+            is_tailable, is_await_data = bool(document.get("tailable")), bool(document.get("awaitData"))
+        else:
+            is_tailable = cursor_type != CursorType.NON_TAILABLE
+            is_await_data = cursor_type == CursorType.TAILABLE_AWAIT
+        if waits_for_data(document.get("pipeline")):
+            is_tailable = is_await_data = True
+        limits = CursorLimits(
+            self._settings.timeout, timeoutMS, timeoutMode, is_tailable=is_tailable, is_await_data=is_await_data
         )
+        selector, options = preference or ReadPreference.PRIMARY, codec_options or self._settings.codec_options
+
+        def make() -> RunCursorCommand:
+            operation = RunCursorCommand(
+                self._name,
+                document,
+                selector=selector,
+                read_preference=selector,
+                codec_options=options,
+                time_limit=limits.time_limit,
+            )
+            operation.has_own_preference = preference is not None
+            return operation
+
+        get_more = GetMoreOptions(
+            batch_size=batch_size,
+            comment=comment,
+            is_await_data=is_await_data or max_await_time_ms is not None,
+            is_endless=is_tailable,
+            max_await_time_ms=max_await_time_ms,
+            read_preference=selector,
+        )
+        call_options = self._settings.call_options
+        return AsyncCommandCursor(self._core, session, limits, options, get_more, call_options, make)
 
     def aggregate(
         self,
@@ -246,15 +289,13 @@ class AsyncDatabase(Watching[DocumentT]):
             TypeError, ValueError: An argument is wrong; the message names the allowed values.
             ConfigurationError: `timeoutMode` conflicts with the other arguments.
 
-        Retries: aggregate for overload errors (up to 5, with backoff), and without $out and $merge once after
-        a network error or a failover (retryable read); getMore for overload errors only.
+        Retries: as a retryable read, unless it has $out or $merge; getMore for overload errors only (docs/retries.md).
 
         Source: CRUD specification.
         """
-        further: dict[str, Any] = {}
-        given = checked("aggregate", options, method_options.DATABASE_AGGREGATE_CHECKS, further)
-        given |= further
-        return aggregation(self._core, self._settings, (self._name, None), pipeline, session, given)
+        given, further = given_options("aggregate", method_options.DatabaseAggregateOptions, options)
+        names = (self._name, None)
+        return aggregation(AsyncCommandCursor, self._core, self._settings, names, pipeline, session, given, further)
 
     def list_collections(
         self,
@@ -275,17 +316,24 @@ class AsyncDatabase(Watching[DocumentT]):
             TypeError, ValueError: An argument is wrong; the message names the allowed values.
             ConfigurationError: `timeoutMode` without a timeout.
 
-        Retries: listCollections for overload errors (up to 5, with backoff) and once after a network error or
-        a failover (retryable read); getMore for overload errors only.
+        Retries: listCollections as a retryable read; getMore for overload errors only (docs/retries.md).
 
         Source: enumerating collections specification.
         """
-        further: dict[str, Any] = {}
-        given = checked("list_collections", options, method_options.LIST_COLLECTIONS_CHECKS, further)
-        given |= further
-        if filter is not None:
-            converted("filter", filter, mapping)
-        return list_collections(self._core, self._settings, self._name, session, filter, comment, given)
+        from motorlite._operations.collections import ListCollections
+
+        given, further = given_options("list_collections", method_options.ListCollectionsOptions, options)
+        given["filter"] = optional("filter", filter, mapping)
+        return list_cursor(
+            self._core,
+            self._settings,
+            session,
+            ListCollections,
+            self._name,
+            comment=comment,
+            options=given,
+            fields=further,
+        )
 
     async def list_collection_names(
         self,
@@ -306,8 +354,7 @@ class AsyncDatabase(Watching[DocumentT]):
             TypeError, ValueError: An argument is wrong; the message names the allowed values.
             PyMongoError: The operation failed.
 
-        Retries: listCollections for overload errors (up to 5, with backoff) and once after a network error or
-        a failover (retryable read); getMore for overload errors only.
+        Retries: listCollections as a retryable read; getMore for overload errors only (docs/retries.md).
 
         Source: enumerating collections specification.
         """
@@ -342,13 +389,12 @@ class AsyncDatabase(Watching[DocumentT]):
             CollectionInvalid: The collection is not valid.
             PyMongoError: The operation failed.
 
-        Retries: overload errors only (up to 5, with backoff).
+        Retries: overload errors only (docs/retries.md).
         """
         from motorlite._operations.collections import Validate
 
         name = name_of(name_or_collection)
-        if background is not None:
-            converted("background", background, boolean)
+        optional("background", background, boolean)
         operation = Validate(self._name, name, scandata=scandata, full=full, background=background, comment=comment)
         call = self._begin(session, timeoutMS) or await refused()
         report, invalid = await self._core.executor.execute(operation, call)
@@ -375,7 +421,7 @@ class AsyncDatabase(Watching[DocumentT]):
             TypeError: Not a collection and not a name.
             PyMongoError: The operation failed.
 
-        Retries: overload errors only (up to 5, with backoff).
+        Retries: overload errors only (docs/retries.md).
         """
         collection: Any = self[name_of(name_or_collection)]  # type: ignore[index]  # AsyncDatabase can be indexed
         reply: dict[str, Any] = await collection._drop(session, comment, timeoutMS)
@@ -393,9 +439,8 @@ class AsyncDatabase(Watching[DocumentT]):
         from motorlite._operations.collections import Create
 
         collection_name(name)
-        further: dict[str, Any] = {}
-        given = checked("create_collection", options, method_options.CREATE_CHECKS, further)
-        write_concern = method_options.given_write_concern(further, write_concern)
+        given, further = given_options("create_collection", method_options.CreateCollectionOptions, options)
+        write_concern = given_write_concern(further, write_concern)
         if "encryptedFields" in further:
             # The server would create it without its auxiliary collections.
             raise ConfigurationError("a collection with encryptedFields needs client-side encryption: use PyMongo's")
@@ -439,23 +484,18 @@ class AsyncDatabase(Watching[DocumentT]):
             ValueError: It refers to another database.
             PyMongoError: The operation failed.
 
-        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable read).
+        Retries: as a retryable read (docs/retries.md).
         """
         instance("dbref", dbref, DBRef)
         if dbref.database is not None and dbref.database != self._name:
             raise ValueError(wrong("dbref", dbref, f"a reference into the database {self._name!r}"))
         projection = options.pop("projection", None)
-        query = checked("dereference", options, FIND_ONE_CHECKS)
-        call = self._begin(session, query.pop("timeoutMS", None)) or await refused()
-        operation: FindOne[DocumentT] = FindOne(
-            self._name,
-            collection_name(dbref.collection),
-            {"_id": dbref.id},
-            projection=None if projection is None else fields_document(projection),
-            comment=comment,
-            **find_arguments(self._settings, query),
+        collection: Any = self[dbref.collection]  # type: ignore[index]  # AsyncDatabase can be indexed
+        query = {"_id": dbref.id}
+        found: DocumentT | None = await collection._find_one(
+            query, projection, {**options, "session": session, "comment": comment}, "dereference"
         )
-        return await self._core.executor.execute(operation, call)
+        return found
 
     if not TYPE_CHECKING:  # type checkers report the call themselves and continue
 
@@ -475,6 +515,14 @@ class AsyncDatabase(Watching[DocumentT]):
     def __bool__(self) -> bool:  # not NoReturn: type checkers would skip the code after a truth test
         """Reject a truth test: usually ``is not None`` was meant."""
         raise NotImplementedError("a database is neither true nor false; compare with None instead")
+
+
+def _own_preference(read_preference: ServerMode | None, codec_options: CodecOptions[Any] | None) -> ServerMode | None:
+    """Check the settings of one command, and return its read preference, if the caller gave one."""
+    preference: ServerMode | None = optional("read_preference", read_preference, as_read_preference)
+    if codec_options is not None:
+        instance("codec_options", codec_options, CodecOptions)
+    return preference
 
 
 def name_of(name_or_object: Any, kind: str = "collection") -> str:

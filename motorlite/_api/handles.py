@@ -9,13 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
-from motorlite._api.arguments.method_options import collection_name, database_name
+from motorlite._api.arguments.checks import collection_name, database_name
 from motorlite._api.client import AsyncMongoClient as ClientBase
 from motorlite._api.collection.bulk import AsyncCollection as CollectionBulkWrites
-from motorlite._api.collection.find_and_modify import AsyncCollection as CollectionFindAndModify
 from motorlite._api.collection.indexes import AsyncCollection as CollectionIndexes
 from motorlite._api.collection.reads import AsyncCollection as CollectionReads
-from motorlite._api.collection.search_indexes import AsyncCollection as CollectionSearchIndexes
 from motorlite._api.collection.writes import AsyncCollection as CollectionWrites
 from motorlite._api.database import AsyncDatabase as DatabaseBase
 from motorlite._api.missing import no_attribute
@@ -43,9 +41,7 @@ class AsyncCollection(
     CollectionReads[DocumentT],
     CollectionWrites[DocumentT],
     CollectionBulkWrites[DocumentT],
-    CollectionFindAndModify[DocumentT],
     CollectionIndexes[DocumentT],
-    CollectionSearchIndexes[DocumentT],
 ):
     """A collection: ``database["name"]`` or ``database.name``. Creating one sends nothing.
 
@@ -336,8 +332,7 @@ class AsyncDatabase(DatabaseBase[DocumentT]):
             CollectionInvalid: The collection already exists.
             PyMongoError: The operation failed.
 
-        Retries: overload errors (up to 5, with backoff); after a network error only the look at existing
-        collections.
+        Retries: overload errors; after network errors only the look at existing collections (docs/retries.md).
 
         Source: collection management specification.
         """

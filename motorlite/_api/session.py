@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, Protocol, Self, TypeVar
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, Self, TypeVar
 
 from bson.timestamp import Timestamp
 
 from motorlite._api import time_limits
-from motorlite._api.transaction_blocks import BOUND, BoundSession, bound_session
+from motorlite._api.arguments.checks import optional
 from motorlite._api.transaction_options import SessionOptions
 from motorlite._api.transactions import AsyncClientSession as SessionTransactions
 from motorlite._api.typings import ClientT_co
 from motorlite._base.arguments import boolean, converted, instance, milliseconds, wrong
-from motorlite._sessions.session import ENDED, UNACKNOWLEDGED, Session, newest_cluster_time
+from motorlite._sessions.session import UNACKNOWLEDGED, Session, newest_cluster_time
 from motorlite._sessions.transaction import Concerns
 from motorlite.errors import ConfigurationError, InvalidOperation
 
@@ -23,10 +24,33 @@ if TYPE_CHECKING:
 
     from motorlite._base.deadline import Deadline
     from motorlite._client.core import Core
-    from motorlite._operations.contract import CallOptions
 
-T = TypeVar("T")
+ClientT = TypeVar("ClientT")
+SessionT = TypeVar("SessionT", bound="AsyncClientSession[Any]")
 _SESSION: Final = "an AsyncClientSession or None"
+
+
+# The innermost `bind` block that the task, or the one that started it, has entered. It may be closed by now.
+_bound: ContextVar[BoundSession[Any] | None] = ContextVar("motorlite.session", default=None)
+
+BOUND: Final[set[BoundSession[Any]]] = set()
+"""The open `bind` blocks of all tasks. While there is none, operations do not read the context variable."""
+
+
+def bound_session() -> Any:
+    """Return the session of the innermost enclosing `bind` block, or None.
+
+    A task that was started in a block and outlives it no longer uses its session.
+    """
+    block = _innermost()
+    return None if block is None else block.session
+
+
+def _innermost() -> BoundSession[Any] | None:
+    block = _bound.get()
+    while block is not None and block not in BOUND:
+        block = block.outer
+    return block
 
 
 class AsyncClientSession(SessionTransactions, Generic[ClientT_co]):
@@ -42,21 +66,9 @@ class AsyncClientSession(SessionTransactions, Generic[ClientT_co]):
 
     __module__ = "motorlite"
 
-    __slots__ = ("_client", "_generation", "_has_ended")
+    __slots__ = ()
 
-    def __init__(
-        self,
-        client: ClientT_co,
-        core: Core,
-        options: SessionOptions,
-        inherited: Concerns,
-        timeout: float | None,
-        call_options: CallOptions,
-    ) -> None:
-        super().__init__(core, options, inherited, timeout, call_options)
-        self._client = client
-        self._generation = core.generation
-        self._has_ended = False
+    _client: ClientT_co
 
     async def __aenter__(self) -> Self:
         return self
@@ -169,11 +181,9 @@ class AsyncClientSession(SessionTransactions, Generic[ClientT_co]):
         Args:
             timeoutMS: Time limit of the abort, in place of the session's `defaultTimeoutMS`; 0 for no limit.
 
-        Retries: the abort for overload errors (up to 5, with backoff); network errors and failovers once (retryable
-        write), even with retryWrites=False.
+        Retries: the abort as a retryable write, even with retryWrites=False (docs/retries.md).
         """
-        if timeoutMS is not None:
-            converted("timeoutMS", timeoutMS, milliseconds)
+        optional("timeoutMS", timeoutMS, milliseconds)
         if self._has_ended:
             return
         self._has_ended = True
@@ -222,15 +232,6 @@ class AsyncClientSession(SessionTransactions, Generic[ClientT_co]):
             f"an {name} cannot be copied, create a new session instead: two copies would use one server session"
         )
 
-    def _check_open(self) -> None:
-        if self._has_ended:
-            raise InvalidOperation(ENDED)
-        if self._core.is_of_parent(self._generation):
-            raise InvalidOperation(
-                "the session, with its transaction, was started before a fork and belongs to the parent process: "
-                "start another one"
-            )
-
     def _for_operation(self, core: Core) -> Session:
         """Return the session's state, for an operation of the client with this core."""
         if core is not self._core:
@@ -243,6 +244,40 @@ class AsyncClientSession(SessionTransactions, Generic[ClientT_co]):
         self._leave_unsent_commit()
         self._publish_start()
         return self._state
+
+
+class BoundSession(Generic[SessionT]):
+    """A block whose operations use one session: ``async with session.bind():``."""
+
+    __module__ = "motorlite.client_session"
+
+    __slots__ = ("_ends_session", "outer", "session")
+
+    def __init__(self, session: SessionT, ends_session: bool) -> None:
+        self.session: SessionT = session
+        self._ends_session = ends_session
+        # The block around it.
+        self.outer: BoundSession[Any] | None = None
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.session!r}>"
+
+    async def __aenter__(self) -> SessionT:
+        if self in BOUND:
+            raise InvalidOperation("the block has been entered already; call bind() again for another one")
+        self.outer = _innermost()
+        _bound.set(self)
+        BOUND.add(self)
+        return self.session
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        BOUND.discard(self)
+        if _bound.get() is self:  # a fixture may end in another context than it began in
+            _bound.set(self.outer)
+        if self._ends_session:
+            await self.session.__aexit__(kind, error, trace)
 
 
 def resolved(session: AsyncClientSession | None) -> AsyncClientSession | None:
@@ -306,19 +341,8 @@ def state_of(session: AsyncClientSession | None, core: Core, is_acknowledged: bo
     return state
 
 
-class _Client(Protocol):
-    """What a session uses of its client."""
-
-    @property
-    def _settings(self) -> Any: ...
-
-
-ClientT = TypeVar("ClientT", bound=_Client)
-
-
-def session_of(client: ClientT, core: Core, options: SessionOptions) -> AsyncClientSession[ClientT]:
+def session_of(client: ClientT, settings: Any, core: Core, options: SessionOptions) -> AsyncClientSession[ClientT]:
     """Return a session of `client`. Its transactions inherit the client's settings."""
-    settings = client._settings
     inherited = Concerns(settings.read_concern, settings.write_concern, settings.read_preference)
     return AsyncClientSession(client, core, options, inherited, settings.timeout, settings.call_options)
 
@@ -328,6 +352,6 @@ def session_of_one_call(client: Any, core: Core) -> AsyncClientSession:
 
     Unlike a session of the caller's, it is left out where the server has no sessions.
     """
-    session = session_of(client, core, SessionOptions(causal_consistency=False))
+    session = session_of(client, client._settings, core, SessionOptions(causal_consistency=False))
     session._state = Session(is_implicit=True)
     return session

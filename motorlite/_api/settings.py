@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NoReturn
 
 from bson.codec_options import CodecOptions
 
+from motorlite._api.arguments.checks import optional
 from motorlite._api.call_options import effective
 from motorlite._api.missing import name_after
-from motorlite._api.session import begin, is_in_transaction
+from motorlite._api.session import BOUND, begin, is_in_transaction
 from motorlite._api.time_limits import deadline, duration_from_ms
-from motorlite._api.transaction_blocks import BOUND
 from motorlite._api.turns import refuse
 from motorlite._api.typings import DocumentT
-from motorlite._base.arguments import converted, instance
+from motorlite._base.arguments import instance
 from motorlite._base.deadline import NO_DEADLINE
 from motorlite._base.values import recognized
 from motorlite._operations.contract import DEFAULT_OPTIONS, Call, CallOptions
@@ -39,38 +40,24 @@ _NOT_ITERABLE: Final = (
 )
 
 
+@dataclass(slots=True, eq=False)
 class Settings:
-    """Codec options, preference, concerns and timeout of a client, database or collection. Immutable."""
+    """Codec options, preference, concerns and timeout of a client, database or collection. Not changed once made."""
 
-    __slots__ = (
-        "call_options",
-        "codec_options",
-        "read_concern",
-        "read_preference",
-        "timeout",
-        "usual_call",
-        "write_concern",
-    )
+    codec_options: CodecOptions[Any]
+    read_preference: ServerMode
+    write_concern: WriteConcern
+    read_concern: ReadConcern
+    # Seconds. None: timeoutMS is unset at all levels. Infinity: it was set to 0.
+    timeout: float | None
+    # The defaults of what `motorlite.call_options` sets.
+    call_options: CallOptions = DEFAULT_OPTIONS
+    # Shared by all calls without a session, a deadline and options of their own.
+    usual_call: Call = field(init=False)
 
-    def __init__(
-        self,
-        codec_options: CodecOptions[Any],
-        read_preference: ServerMode,
-        write_concern: WriteConcern,
-        read_concern: ReadConcern,
-        timeout: float | None,
-        call_options: CallOptions = DEFAULT_OPTIONS,
-    ) -> None:
-        self.codec_options: CodecOptions[Any] = recognized(codec_options)
-        self.read_preference: ServerMode = read_preference
-        self.write_concern: WriteConcern = write_concern
-        self.read_concern: ReadConcern = read_concern
-        # Seconds. None: timeoutMS is unset at all levels. Infinity: it was set to 0.
-        self.timeout: float | None = timeout
-        # The defaults of what `motorlite.call_options` sets.
-        self.call_options: CallOptions = call_options
-        # Shared by all calls without a session, a deadline and options of their own.
-        self.usual_call: Call = Call(None, NO_DEADLINE, None, call_options)
+    def __post_init__(self) -> None:
+        self.codec_options = recognized(self.codec_options)
+        self.usual_call = Call(None, NO_DEADLINE, None, self.call_options)
 
     def derive(
         self,
@@ -90,30 +77,23 @@ class Settings:
         given = (codec_options, read_preference, write_concern, read_concern, timeout_ms, retry_strategy)
         if all(setting is None for setting in given):
             return self
-        if codec_options is None:
-            codec_options = self.codec_options
-        else:
+        if codec_options is not None:
             allowed = "an instance of CodecOptions, such as CodecOptions(tz_aware=True)"
             instance("codec_options", codec_options, CodecOptions, allowed)
-        if read_preference is None:
-            read_preference = self.read_preference
-        else:
-            read_preference = converted("read_preference", read_preference, as_read_preference)
-        if write_concern is None:
-            write_concern = self.write_concern
-        else:
-            write_concern = converted("write_concern", write_concern, as_write_concern)
-        if read_concern is None:
-            read_concern = self.read_concern
-        else:
-            read_concern = converted("read_concern", read_concern, as_read_concern)
         timeout = self.timeout if timeout_ms is None else duration_from_ms(timeout_ms)
         options = self.call_options
         if retry_strategy is not None:
             options = options.with_options(retry_strategy=as_retry_strategy(retry_strategy))
             if is_asked(options.retry_strategy):
                 options.unread.discard("context")  # a block may be around calls with and without this strategy
-        return Settings(codec_options, read_preference, write_concern, read_concern, timeout, options)
+        return Settings(
+            codec_options or self.codec_options,
+            optional("read_preference", read_preference, as_read_preference) or self.read_preference,
+            optional("write_concern", write_concern, as_write_concern) or self.write_concern,
+            optional("read_concern", read_concern, as_read_concern) or self.read_concern,
+            timeout,
+            options,
+        )
 
 
 class Configured(Generic[DocumentT]):

@@ -41,7 +41,7 @@ _TRIAL = 60.0
 _FOREVER = 1e9
 
 
-class Theirs(NamedTuple):
+class PyMongoBlock(NamedTuple):
     """The innermost `pymongo.timeout` block: its argument, and the seconds that are left.
 
     Of a block of 0 or None, these are the seconds that are left of the blocks around it.
@@ -54,28 +54,26 @@ class Theirs(NamedTuple):
 class _Readable:
     """The blocks of a PyMongo that is understood."""
 
-    __slots__ = ("_deadline", "_remaining", "_seconds", "_timeout")
+    __slots__ = ("_remaining", "_timeout", "deadline", "module", "seconds")
 
-    def __init__(self, timeout: Timeout, private: Any) -> None:
+    def __init__(self, module: Any, timeout: Timeout) -> None:
+        private = module._csot
+        self.module: ModuleType = module
         self._timeout = timeout
-        self._seconds: Callable[[], float | None] = private.TIMEOUT.get
-        self._deadline: Callable[[], float] = private.DEADLINE.get
+        # What return the argument of the innermost block, None without one, and the end of all, infinity without.
+        self.seconds: Callable[[], float | None] = private.TIMEOUT.get
+        self.deadline: Callable[[], float] = private.DEADLINE.get
         self._remaining: Callable[[], float | None] = private.remaining
 
-    @property
-    def variables(self) -> tuple[Callable[[], float | None], Callable[[], float]]:
-        """What returns the argument of the innermost block, None without one, and the end of all, infinity without."""
-        return self._seconds, self._deadline
-
-    def __call__(self) -> Theirs | None:
-        seconds = self._seconds()
+    def __call__(self) -> PyMongoBlock | None:
+        seconds = self.seconds()
         if seconds:
-            return Theirs(seconds, self._left())
-        if self._deadline() == inf:
-            return None if seconds is None else Theirs(seconds, inf)
+            return PyMongoBlock(seconds, self._left())
+        if self.deadline() == inf:
+            return None if seconds is None else PyMongoBlock(seconds, inf)
         # `timeout(None)` or `timeout(0)` in a block: nothing is limited, but no limit set there may outlast the block.
         with self._timeout(_FOREVER):
-            return Theirs(seconds, self._left())
+            return PyMongoBlock(seconds, self._left())
 
     def _left(self) -> float:
         left = self._remaining()
@@ -100,20 +98,23 @@ class _Readable:
 class _Unreadable:
     """The blocks of a PyMongo that is not understood: whether there is one shows in the variables that it sets."""
 
-    __slots__ = ("_variables", "_version")
+    __slots__ = ("_variables", "deadline", "module", "seconds")
 
-    def __init__(self, timeout: Timeout, version: object) -> None:
+    def __init__(self, module: ModuleType, timeout: Timeout) -> None:
+        self.module: ModuleType = module
+        # Not those of a context without any block, so that it is looked at more closely.
+        self.seconds = self.deadline = lambda: 0.0
         try:
             self._variables = Context().run(_set_by, timeout)
-        except Exception:  # as in `_reader`
+        except Exception:  # as in `_blocks_of`
             self._variables = frozenset()
-        self._version = version
 
     def __call__(self) -> None:
         context = copy_context()
         if not self._variables or any(variable in context for variable in self._variables):
+            version = getattr(self.module, "version", "of an unknown version")
             raise InvalidOperation(
-                f"motorlite cannot read the limit of pymongo.timeout() in PyMongo {self._version}, and would have to "
+                f"motorlite cannot read the limit of pymongo.timeout() in PyMongo {version}, and would have to "
                 "ignore it: use motorlite.timeout() instead"
             )
 
@@ -123,37 +124,20 @@ def _set_by(timeout: Timeout) -> frozenset[ContextVar[Any]]:
         return frozenset(copy_context())
 
 
-Reader: TypeAlias = "Callable[[], Theirs | None]"
-
-
-def _reader(pymongo: ModuleType, timeout: Timeout) -> Reader:
-    unreadable = _Unreadable(timeout, getattr(pymongo, "version", "of an unknown version"))
+def _blocks_of(pymongo: ModuleType, timeout: Timeout) -> _Readable | _Unreadable:
+    unreadable = _Unreadable(pymongo, timeout)
     try:
-        readable = _Readable(timeout, getattr(pymongo, "_csot", None))
+        readable = _Readable(pymongo, timeout)
         return readable if Context().run(readable.is_right) else unreadable
     except Exception:  # another PyMongo's: anything may be missing, or have become something else
         return unreadable
 
 
-class _Found:
-    """PyMongo's module, and what reads its blocks."""
-
-    __slots__ = ("deadline", "module", "read", "seconds")
-
-    def __init__(self, module: ModuleType | None, read: Reader) -> None:
-        self.module = module
-        self.read = read
-        # The two look-ups of every operation: of a context without any block, unless it must be looked at more closely.
-        self.seconds: Callable[[], float | None] = lambda: 0
-        self.deadline: Callable[[], float] = lambda: 0
-        if isinstance(read, _Readable):
-            self.seconds, self.deadline = read.variables
+# Of the PyMongo that was found last.
+_blocks: _Readable | _Unreadable | None = None
 
 
-_found = _Found(None, lambda: None)
-
-
-def innermost(pymongo: ModuleType) -> Theirs | None:
+def innermost(pymongo: ModuleType) -> PyMongoBlock | None:
     """Return the innermost `pymongo.timeout` block around the caller, or None.
 
     Args:
@@ -162,16 +146,16 @@ def innermost(pymongo: ModuleType) -> Theirs | None:
     Raises:
         InvalidOperation: There is, or may be, such a block, and this PyMongo keeps its limit where it is not found.
     """
-    global _found
-    found = _found
-    if found.module is not pymongo:
+    global _blocks
+    blocks = _blocks
+    if blocks is None or blocks.module is not pymongo:
         timeout = getattr(pymongo, "timeout", None)
         if timeout is None:  # it is being imported
             return None
-        found = _found = _Found(pymongo, _reader(pymongo, timeout))
-    if found.seconds() is None and found.deadline() == inf:
+        blocks = _blocks = _blocks_of(pymongo, timeout)
+    if blocks.seconds() is None and blocks.deadline() == inf:
         return None
-    return found.read()
+    return blocks()
 
 
 class _Limit:
@@ -296,16 +280,20 @@ def duration_from_ms(timeout_ms: float) -> float:
     return _duration("timeoutMS", timeout_ms, 0.001)
 
 
+def _around_in_pymongo() -> PyMongoBlock | None:
+    pymongo = _modules.get("pymongo")
+    return None if pymongo is None else innermost(pymongo)
+
+
 def _around(core: Core) -> _Limit | None:
     """Return the block around the caller: motorlite's, PyMongo's, or what both leave together."""
-    block, pymongo = _block.get(), _modules.get("pymongo")
-    theirs = None if pymongo is None else innermost(pymongo)
-    return block if theirs is None else _combined(core, block, theirs)
+    block, pymongo_block = _block.get(), _around_in_pymongo()
+    return block if pymongo_block is None else _combined(core, block, pymongo_block)
 
 
-def _combined(core: Core, block: _Limit | None, theirs: Theirs) -> _Limit:
-    latest, seconds = core.now() + theirs.remaining, theirs.seconds or inf
-    is_cap = theirs.seconds is None
+def _combined(core: Core, block: _Limit | None, pymongo_block: PyMongoBlock) -> _Limit:
+    latest, seconds = core.now() + pymongo_block.remaining, pymongo_block.seconds or inf
+    is_cap = pymongo_block.seconds is None
     if block is not None:
         latest, seconds = min(latest, block.latest), min(seconds, block.seconds)
         is_cap = is_cap and block.is_cap
@@ -313,17 +301,13 @@ def _combined(core: Core, block: _Limit | None, theirs: Theirs) -> _Limit:
     return _Limit(latest if is_cap or seconds < inf else inf, seconds, latest, is_cap=is_cap)
 
 
-def _is_in_theirs() -> bool:
-    pymongo = _modules.get("pymongo")
-    theirs = None if pymongo is None else innermost(pymongo)
-    return theirs is not None and theirs.seconds is not None
-
-
 def is_timeout_set(inherited: float | None, timeout_ms: float | None) -> bool:
     """Whether `timeoutMS` is set for an operation at any level."""
     block = _block.get()
-    is_in_ours = block is not None and not block.is_cap
-    return timeout_ms is not None or inherited is not None or is_in_ours or _is_in_theirs()
+    if timeout_ms is not None or inherited is not None or (block is not None and not block.is_cap):
+        return True
+    pymongo_block = _around_in_pymongo()
+    return pymongo_block is not None and pymongo_block.seconds is not None
 
 
 def deadline(core: Core, inherited: float | None, timeout_ms: float | None = None) -> Deadline:
@@ -340,9 +324,9 @@ def deadline(core: Core, inherited: float | None, timeout_ms: float | None = Non
     # As `_around`, without the call.
     block, pymongo = _block.get(), _modules.get("pymongo")
     if pymongo is not None:
-        theirs = innermost(pymongo)
-        if theirs is not None:
-            block = _combined(core, block, theirs)
+        pymongo_block = innermost(pymongo)
+        if pymongo_block is not None:
+            block = _combined(core, block, pymongo_block)
     scope = core.scope_deadline()
     if timeout_ms is not None:
         return _from_now(core, duration_from_ms(timeout_ms), block, scope)

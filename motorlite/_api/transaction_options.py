@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from bson.timestamp import Timestamp
 
-from motorlite._base.arguments import boolean, converted, instance, milliseconds, server_milliseconds, wrong
+from motorlite._api.arguments.checks import optional
+from motorlite._base.arguments import boolean, instance, milliseconds, server_milliseconds, wrong
 from motorlite._base.pymongo_objects import is_like
 from motorlite._sessions.transaction import Concerns
 from motorlite.errors import ConfigurationError
@@ -47,19 +48,12 @@ class TransactionOptions:
         read_preference: ServerMode | None = None,
         max_commit_time_ms: float | None = None,
     ) -> None:
-        if read_concern is not None:
-            read_concern = converted("read_concern", read_concern, as_read_concern)
-        if write_concern is not None:
-            write_concern = converted("write_concern", write_concern, as_write_concern)
-            _check_acknowledged(write_concern)
-        if read_preference is not None:
-            read_preference = converted("read_preference", read_preference, as_read_preference)
-        if max_commit_time_ms is not None:
-            max_commit_time_ms = converted("max_commit_time_ms", max_commit_time_ms, server_milliseconds)
-        self._read_concern = read_concern
-        self._write_concern = write_concern
-        self._read_preference = read_preference
-        self._max_commit_time_ms = max_commit_time_ms
+        self._read_concern: ReadConcern | None = optional("read_concern", read_concern, as_read_concern)
+        self._write_concern: WriteConcern | None = optional("write_concern", write_concern, as_write_concern)
+        if self._write_concern is not None:
+            _check_acknowledged(self._write_concern)
+        self._read_preference: ServerMode | None = optional("read_preference", read_preference, as_read_preference)
+        self._max_commit_time_ms: int | None = optional("max_commit_time_ms", max_commit_time_ms, server_milliseconds)
 
     @property
     def read_concern(self) -> ReadConcern | None:
@@ -79,8 +73,7 @@ class TransactionOptions:
     @property
     def max_commit_time_ms(self) -> int | None:
         """The time limit of commitTransaction on the server in milliseconds, or None."""
-        limit = self._max_commit_time_ms
-        return None if limit is None else int(limit)
+        return self._max_commit_time_ms
 
     def __repr__(self) -> str:
         return (
@@ -155,10 +148,8 @@ class SessionOptions:
         snapshot_time: Timestamp | None = None,
         defaultTimeoutMS: float | None = None,
     ) -> None:
-        if causal_consistency is not None:
-            converted("causal_consistency", causal_consistency, boolean)
-        if snapshot is not None:
-            converted("snapshot", snapshot, boolean)
+        optional("causal_consistency", causal_consistency, boolean)
+        optional("snapshot", snapshot, boolean)
         if snapshot and causal_consistency:
             raise ConfigurationError("snapshot reads do not support causal_consistency=True; set one of the two")
         if snapshot_time is not None:
@@ -167,8 +158,7 @@ class SessionOptions:
                 raise ConfigurationError("snapshot_time needs snapshot=True")
         if default_transaction_options is not None:
             default_transaction_options = as_transaction_options(default_transaction_options)
-        if defaultTimeoutMS is not None:
-            converted("defaultTimeoutMS", defaultTimeoutMS, milliseconds)
+        optional("defaultTimeoutMS", defaultTimeoutMS, milliseconds)
         self._causal_consistency: bool = not snapshot if causal_consistency is None else causal_consistency
         self._defaults = default_transaction_options
         self._snapshot = bool(snapshot)

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from functools import partial
 from math import inf
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from motorlite._api import time_limits
-from motorlite._api.transaction_blocks import TransactionContext
 from motorlite._api.transaction_options import SessionOptions, TransactionOptions, effective
 from motorlite._api.turns import give_way
 from motorlite._base.arguments import converted, wrong
 from motorlite._client.leftovers import is_aborted
 from motorlite._operations.contract import Call
-from motorlite._sessions.session import Session
+from motorlite._sessions.session import ENDED, Session
 from motorlite.errors import InvalidOperation, PyMongoError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Generator
+    from types import TracebackType
 
     from motorlite._base.deadline import Deadline
     from motorlite._client.core import Core
     from motorlite._execution.reports import PublishedOperation
     from motorlite._operations.contract import CallOptions
+    from motorlite._sessions.convenient import TransactionRetries
     from motorlite._sessions.transaction import Concerns, Transaction
     from motorlite.read_concern import ReadConcern
     from motorlite.read_preferences import ServerMode
@@ -66,20 +67,35 @@ class PublishedPart:
 T = TypeVar("T")
 
 
-class AsyncClientSession(ABC):
+class AsyncClientSession:
     """The state of a session, and its transactions."""
 
-    __slots__ = ("_call_options", "_core", "_inherited", "_options", "_published", "_state", "_timeout")
+    __slots__ = (
+        "_call_options",
+        "_client",
+        "_core",
+        "_generation",
+        "_has_ended",
+        "_inherited",
+        "_options",
+        "_published",
+        "_state",
+        "_timeout",
+    )
 
     def __init__(
         self,
+        client: Any,
         core: Core,
         options: SessionOptions,
         inherited: Concerns,
         timeout: float | None,
         call_options: CallOptions,
     ) -> None:
+        self._client = client
         self._core = core
+        self._generation = core.generation
+        self._has_ended = False
         # The client's concerns, which transactions inherit, its timeoutMS in seconds, and its options of calls.
         self._inherited = inherited
         self._timeout = timeout
@@ -94,9 +110,14 @@ class AsyncClientSession(ABC):
             snapshot_time=options.snapshot_time,
         )
 
-    @abstractmethod
     def _check_open(self) -> None:
-        """Raise InvalidOperation if the session has ended."""
+        if self._has_ended:
+            raise InvalidOperation(ENDED)
+        if self._core.is_of_parent(self._generation):
+            raise InvalidOperation(
+                "the session, with its transaction, was started before a fork and belongs to the parent process: "
+                "start another one"
+            )
 
     @property
     def in_transaction(self) -> bool:
@@ -158,8 +179,7 @@ class AsyncClientSession(ABC):
             WriteConcernError: The transaction is committed, but its write concern was not satisfied.
             PyMongoError: The commit failed.
 
-        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable write), even with
-        retryWrites=False.
+        Retries: as a retryable write, even with retryWrites=False (docs/retries.md).
 
         Source: transactions specification.
         """
@@ -200,8 +220,7 @@ class AsyncClientSession(ABC):
         Raises:
             InvalidOperation: No transaction was started, it has ended, or an operation of it is still running.
 
-        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable write), even with
-        retryWrites=False.
+        Retries: as a retryable write, even with retryWrites=False (docs/retries.md).
 
         Source: transactions specification.
         """
@@ -312,13 +331,10 @@ class AsyncClientSession(ABC):
                 labels.
             Exception: Any other error of `callback` or of the commit.
 
-        Retries: besides what is said above, the commit for overload errors (up to 5, with backoff), and once after
-        network errors and failovers (retryable write), even with retryWrites=False.
+        Retries: besides, the commit as a retryable write, even with retryWrites=False (docs/retries.md).
 
         Source: convenient API for transactions specification.
         """
-        from motorlite._api import convenient_transactions
-
         if not callable(callback):
             raise TypeError(wrong("callback", callback, "a function that takes the session"))
         options = TransactionOptions(read_concern, write_concern, read_preference, max_commit_time_ms)
@@ -333,14 +349,7 @@ class AsyncClientSession(ABC):
         outer, self._state.deadline = self._state.deadline, deadline if deadline.is_set else None
         whole = PublishedPart("withTransaction", self._core, self._state)
         try:
-            result = await convenient_transactions.with_transaction(
-                self._core,
-                self,
-                callback,
-                deadline,
-                start=lambda: self._start(options),
-                abort=lambda error: self._abort_after(error, deadline.timeout),
-            )
+            result = await self._repeat(callback, options, deadline)
         except BaseException as error:
             whole.end(error)
             raise
@@ -348,6 +357,74 @@ class AsyncClientSession(ABC):
             self._state.deadline = outer
         whole.end()
         return result
+
+    async def _repeat(
+        self, callback: Callable[[Self], Awaitable[T]], options: TransactionOptions, deadline: Deadline
+    ) -> T:
+        """Execute `callback` between start and commit, until that succeeds or must not be repeated."""
+        from motorlite._sessions.convenient import After, TransactionRetries
+
+        core = self._core
+        retries = TransactionRetries(deadline, core.executor.jitter, core.now(), core.executor.bucket)
+        while True:
+            try:
+                self._start(options)
+            except PyMongoError:
+                await core.checkpoint()
+                raise
+            retries.started()
+            try:
+                result = await callback(self)
+            except BaseException as error:
+                if self.in_transaction:
+                    await self._abort_after(error, deadline.timeout)
+                after, delay = retries.after_callback(error, core.now())
+                if after is After.TIME_OUT:
+                    _raise_timeout(retries, error)
+                if after is not After.START_AGAIN:
+                    raise
+            else:
+                # A callback may have ended the transaction itself.
+                if not self.in_transaction:
+                    return result
+                wait = await self._committed(partial(self._commit_again, retries), deadline.timeout)
+                if wait is None:
+                    return result
+                delay = wait
+            await core.sleep(delay)
+
+    async def _commit_again(self, retries: TransactionRetries) -> float | None:
+        """Commit. Returns after how many seconds to start another transaction, or None if it is committed."""
+        from motorlite._sessions.convenient import After
+
+        while True:
+            try:
+                await self.commit_transaction()
+            except PyMongoError as error:
+                after, delay = retries.after_commit(error, self._core.now())
+                if after is After.TIME_OUT:
+                    _raise_timeout(retries, error)
+                if after is After.START_AGAIN:
+                    return delay
+                if after is not After.COMMIT_AGAIN:
+                    raise
+                if delay:
+                    await self._core.sleep(delay)
+            else:
+                return None
+
+    async def _committed(self, commit: Callable[[], Awaitable[T]], seconds: float | None = None) -> T:
+        """Commit at the end of a block or a callback. If that is impossible, abort in `seconds` or the usual limit."""
+        try:
+            return await commit()
+        except InvalidOperation as refused:  # an operation is still running
+            if self.in_transaction:
+                await self._abort_after(refused, seconds)
+            raise
+        except BaseException as failed:
+            if not isinstance(failed, Exception):
+                self._leave_commit()
+            raise
 
     def _publish_start(self) -> None:
         """Publish the transaction, if there is one, with its first operation."""
@@ -372,3 +449,45 @@ class AsyncClientSession(ABC):
     def _default_seconds(self) -> float:
         seconds = self._inherited_timeout()
         return inf if seconds is None else seconds
+
+
+def _raise_timeout(retries: TransactionRetries, error: BaseException) -> None:
+    """Raise that time ran out, unless `error` says so itself."""
+    instead = retries.timed_out(error)
+    try:
+        if instead is not error:
+            raise instead from error
+    finally:
+        del instead, error  # whose tracebacks reference this frame, or one that this frame references
+
+
+class TransactionContext:
+    """The end of a transaction: ``async with session.start_transaction():`` commits, or aborts after an exception."""
+
+    __module__ = "motorlite.client_session"
+
+    __slots__ = ("_session",)
+
+    def __init__(self, session: AsyncClientSession) -> None:
+        self._session = session
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._session!r}>"
+
+    def __await__(self) -> Generator[Any, None, Self]:
+        """Return the same object: code written for PyMongo awaits `start_transaction`."""
+        return self
+        yield
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not self._session.in_transaction:
+            return
+        if error is not None:
+            await self._session._abort_after(error)
+            return
+        await self._session._committed(self._session.commit_transaction)

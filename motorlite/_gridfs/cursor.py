@@ -78,7 +78,7 @@ class AsyncGridOutCursor(AsyncCursor[Any]):
         Raises:
             StopAsyncIteration: There are no more files.
 
-        Retries: getMore for overload errors only (up to 5, with backoff).
+        Retries: getMore for overload errors only (docs/retries.md).
         """
         return await self.__anext__()
 
@@ -91,7 +91,7 @@ class AsyncGridOutCursor(AsyncCursor[Any]):
         Raises:
             TypeError, ValueError: `length` is not a positive integer.
 
-        Retries: getMore for overload errors only (up to 5, with backoff).
+        Retries: getMore for overload errors only (docs/retries.md).
         """
         return [self._file_of(document) for document in await super().to_list(length)]
 

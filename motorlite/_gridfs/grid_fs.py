@@ -1,4 +1,4 @@
-"""Shell: the older interface to GridFS, which files of other tools need less than programs that were written for it."""
+"""Shell: the older interface to GridFS, for programs that were written for PyMongo's class."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 from motorlite._api.handles import AsyncDatabase
 from motorlite._api.time_limits import within
 from motorlite._base.arguments import converted, instance, text
-from motorlite._gridfs.bucket_uploads import BucketBase
-from motorlite._gridfs.cursor import AsyncGridOutCursor
+from motorlite._gridfs.bucket import BucketBase
 from motorlite._gridfs.files import DEFAULT_CHUNK_SIZE, by_id
 from motorlite._gridfs.grid_in import AsyncGridIn
 from motorlite._gridfs.grid_out import AsyncGridOut
@@ -69,8 +68,7 @@ class AsyncGridFS(BucketBase):
             InvalidOperation: The session is in a transaction.
             PyMongoError: An operation failed.
 
-        Retries: insert for overload errors (up to 5, with backoff); network errors and failovers once (retryable
-        write).
+        Retries: insert as a retryable write (docs/retries.md).
         """
         async with self.new_file(**kwargs) as stream:
             await stream.write(data)
@@ -88,7 +86,7 @@ class AsyncGridFS(BucketBase):
             InvalidOperation: The session is in a transaction.
             PyMongoError: The operation failed.
 
-        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable read).
+        Retries: as a retryable read (docs/retries.md).
         """
         stream = AsyncGridOut._make(self._store, session, file_id, deadline=self._store.lifetime())
         await stream.open()
@@ -115,7 +113,7 @@ class AsyncGridFS(BucketBase):
             InvalidOperation: The session is in a transaction.
             PyMongoError: The operation failed.
 
-        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable read).
+        Retries: as a retryable read (docs/retries.md).
         """
         query = kwargs if filename is None else {**kwargs, "filename": filename}
         deadline = self._store.lifetime()
@@ -138,7 +136,7 @@ class AsyncGridFS(BucketBase):
             InvalidOperation: The session is in a transaction.
             PyMongoError: The operation failed.
 
-        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable read).
+        Retries: as a retryable read (docs/retries.md).
         """
         return await self.get_version(filename, session=session, **kwargs)
 
@@ -155,8 +153,7 @@ class AsyncGridFS(BucketBase):
             InvalidOperation: The session is in a transaction.
             PyMongoError: An operation failed.
 
-        Retries: the file for overload errors (up to 5, with backoff), and network errors and failovers once
-        (retryable write); its chunks for overload errors only.
+        Retries: the file as a retryable write, its chunks for overload errors only (docs/retries.md).
         """
         with within(self._store.lifetime()):
             await self._store.delete(file_id, session)
@@ -171,7 +168,7 @@ class AsyncGridFS(BucketBase):
             InvalidOperation: The session is in a transaction.
             PyMongoError: The operation failed.
 
-        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable read).
+        Retries: as a retryable read (docs/retries.md).
         """
         check_session(session)
         names = await self._store.files.distinct("filename", session=session)
@@ -193,28 +190,12 @@ class AsyncGridFS(BucketBase):
             InvalidOperation: The session is in a transaction.
             PyMongoError: The operation failed.
 
-        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable read).
+        Retries: as a retryable read (docs/retries.md).
         """
         async with self.find(by_id(filter), *args, session=session, **kwargs).limit(-1) as files:
             async for file in files:
                 return file
         return None
-
-    def find(self, *args: Any, **kwargs: Any) -> AsyncGridOutCursor:
-        """Query files. Returns a cursor of `AsyncGridOut`, which runs the query at its first step.
-
-        Args:
-            args: Filter, skip, limit, no_cursor_timeout, sort, batch_size and session: see `AsyncGridOutCursor`.
-            kwargs: The same by name, and `FindOptions`.
-
-        Raises:
-            TypeError, ValueError: An argument is wrong.
-            InvalidOperation: The session is in a transaction.
-
-        Retries: find for overload errors (up to 5, with backoff) and once after a network error or a failover
-        (retryable read); getMore for overload errors only.
-        """
-        return AsyncGridOutCursor(self._root, *args, **kwargs)
 
     async def exists(
         self, document_or_id: Any = None, session: AsyncClientSession | None = None, **kwargs: Any
@@ -230,7 +211,7 @@ class AsyncGridFS(BucketBase):
             InvalidOperation: The session is in a transaction.
             PyMongoError: The operation failed.
 
-        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable read).
+        Retries: as a retryable read (docs/retries.md).
         """
         check_session(session)
         query = kwargs or by_id(document_or_id) or {}

@@ -14,7 +14,7 @@ from motorlite._base.deadline import NO_DEADLINE
 from motorlite._gridfs.files import DEFAULT_CHUNK_SIZE, chunk_size
 from motorlite._gridfs.store import Store, check_session, finish, is_cancellation
 from motorlite._gridfs.streams import Source, as_bytes
-from motorlite._gridfs.upload import Upload
+from motorlite._gridfs.upload import Splitter, Upload
 from motorlite.errors import InvalidOperation
 
 if TYPE_CHECKING:
@@ -114,7 +114,8 @@ class AsyncGridIn:
         self._store: Store = store
         # The document of the file, without length and uploadDate until it is stored.
         self._fields: dict[str, Any] = fields
-        self._upload: Upload = Upload(store, fields["_id"], size, resolved(session), deadline, progress)
+        splitter = Splitter(fields["_id"], size, ObjectId)
+        self._upload: Upload = Upload(store, splitter, resolved(session), deadline, progress)
         self._closed: bool = False
         # Whether the file exists.
         self._is_stored: bool = False
@@ -144,8 +145,7 @@ class AsyncGridIn:
             InvalidOperation: The upload has failed before, or another task is writing.
             PyMongoError: An operation failed.
 
-        Retries: insert for overload errors (up to 5, with backoff); network errors and failovers once (retryable
-        write).
+        Retries: insert as a retryable write (docs/retries.md).
         """
         if self._closed:
             raise ValueError("the file is closed")
@@ -176,8 +176,7 @@ class AsyncGridIn:
         Raises:
             TypeError, ValueError, PyMongoError: See `write`.
 
-        Retries: insert for overload errors (up to 5, with backoff); network errors and failovers once (retryable
-        write).
+        Retries: insert as a retryable write (docs/retries.md).
         """
         for line in sequence:
             await self.write(line)
@@ -216,8 +215,7 @@ class AsyncGridIn:
             InvalidOperation: The upload has failed or was cancelled before, so that the file would not be whole.
             PyMongoError: An operation failed.
 
-        Retries: insert for overload errors (up to 5, with backoff); network errors and failovers once (retryable
-        write).
+        Retries: insert as a retryable write (docs/retries.md).
         """
         if self._was_cancelled and not self._is_stored:
             raise InvalidOperation("the upload was cancelled, so there is no file")
@@ -236,7 +234,7 @@ class AsyncGridIn:
             InvalidOperation: The file is stored already, or another task is writing.
             PyMongoError: The deletion failed; `abort` may be called again.
 
-        Retries: delete for overload errors only (up to 5, with backoff).
+        Retries: delete for overload errors only (docs/retries.md).
         """
         if self._is_stored:
             raise InvalidOperation("the file is stored already; delete it instead")
@@ -389,7 +387,7 @@ class AsyncGridIn:
             InvalidOperation: The upload was given up or cancelled.
             PyMongoError: The operation failed.
 
-        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable write).
+        Retries: as a retryable write (docs/retries.md).
         """
         if self._closed and not self._is_stored:
             raise InvalidOperation("the upload was aborted, so there is no file")

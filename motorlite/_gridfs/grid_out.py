@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, TypeVar
 
 from motorlite._api.handles import AsyncCollection
@@ -17,7 +18,6 @@ from motorlite.errors import CursorNotFound, InvalidOperation, PyMongoError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
-    from types import TracebackType
 
     from motorlite._api.cursors.cursor import AsyncCursor
     from motorlite._api.session import AsyncClientSession
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _READ_AHEAD: Final = 8 * 1024 * 1024
 
 
+@dataclass(slots=True, eq=False)
 class ChunkReader:
     """Reads on from one chunk of a file.
 
@@ -43,24 +44,17 @@ class ChunkReader:
         number: The first chunk to read.
     """
 
-    __slots__ = ("_chunks", "_cursor", "_file_id", "_is_closed", "_layout", "_session", "number")
+    _chunks: AsyncCollection[Any]
+    _file_id: Any
+    _layout: Layout
+    _session: AsyncClientSession | None
+    # The chunk that is read next.
+    number: int
+    _cursor: AsyncCursor[Any] = field(init=False)
+    _is_closed: bool = False
 
-    def __init__(
-        self,
-        chunks: AsyncCollection[Any],
-        file_id: Any,
-        layout: Layout,
-        session: AsyncClientSession | None,
-        number: int,
-    ) -> None:
-        self._chunks = chunks
-        self._file_id = file_id
-        self._layout = layout
-        self._session = session
-        # The chunk that is read next.
-        self.number: int = number
-        self._is_closed: bool = False
-        self._cursor: AsyncCursor[Any] = self._open()
+    def __post_init__(self) -> None:
+        self._cursor = self._open()
 
     def _open(self) -> AsyncCursor[Any]:
         query: dict[str, Any] = {"files_id": equal(self._file_id)}
@@ -213,7 +207,7 @@ class AsyncGridOut(StoredFile):
             NoFile: There is no such file.
             PyMongoError: The operation failed.
 
-        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable read).
+        Retries: as a retryable read (docs/retries.md).
         """
         if self._file is None:
             with within(self._deadline):
@@ -236,8 +230,7 @@ class AsyncGridOut(StoredFile):
             NoFile: There is no such file.
             PyMongoError: An operation failed.
 
-        Retries: find for overload errors (up to 5, with backoff) and once after a network error or a failover
-        (retryable read); getMore for overload errors only.
+        Retries: find as a retryable read; getMore for overload errors only (docs/retries.md).
         """
         return await self._perform(lambda: self._read(converted("size", size, integer), is_line=False))
 
@@ -250,8 +243,7 @@ class AsyncGridOut(StoredFile):
         Raises:
             ValueError, CorruptGridFile, NoFile, PyMongoError: See `read`.
 
-        Retries: find for overload errors (up to 5, with backoff) and once after a network error or a failover
-        (retryable read); getMore for overload errors only.
+        Retries: find as a retryable read; getMore for overload errors only (docs/retries.md).
         """
         return await self._perform(lambda: self._read(converted("size", size, integer), is_line=True))
 
@@ -265,8 +257,7 @@ class AsyncGridOut(StoredFile):
         Raises:
             ValueError, CorruptGridFile, NoFile, PyMongoError: See `read`.
 
-        Retries: find for overload errors (up to 5, with backoff) and once after a network error or a failover
-        (retryable read); getMore for overload errors only.
+        Retries: find as a retryable read; getMore for overload errors only (docs/retries.md).
         """
         return await self._perform(lambda: self._read_lines(converted("size", size, integer)))
 
@@ -279,8 +270,7 @@ class AsyncGridOut(StoredFile):
         Raises:
             ValueError, CorruptGridFile, NoFile, PyMongoError: See `read`.
 
-        Retries: find for overload errors (up to 5, with backoff) and once after a network error or a failover
-        (retryable read); getMore for overload errors only.
+        Retries: find as a retryable read; getMore for overload errors only (docs/retries.md).
         """
         return await self._perform(self._read_chunk)
 
@@ -298,8 +288,7 @@ class AsyncGridOut(StoredFile):
         Raises:
             ValueError, CorruptGridFile, NoFile, PyMongoError: See `read`.
 
-        Retries: find for overload errors (up to 5, with backoff) and once after a network error or a failover
-        (retryable read); getMore for overload errors only.
+        Retries: find as a retryable read; getMore for overload errors only (docs/retries.md).
         """
         return await self.readlines()
 
@@ -413,8 +402,7 @@ class AsyncGridOut(StoredFile):
             InvalidOperation: Another task is reading.
             CorruptGridFile, NoFile, PyMongoError: See `read`.
 
-        Retries: find for overload errors (up to 5, with backoff) and once after a network error or a failover
-        (retryable read).
+        Retries: find as a retryable read (docs/retries.md).
         """
         converted("pos", pos, integer)
         if self.closed:
@@ -443,7 +431,7 @@ class AsyncGridOut(StoredFile):
     async def close(self) -> None:
         """Close the file, and the cursor that reads it.
 
-        Retries: killCursors for overload errors (up to 5, with backoff). Errors are not raised.
+        Retries: killCursors for overload errors only (docs/retries.md). Errors are not raised.
         """
         self.closed = True
         self._piece = Piece()
@@ -458,9 +446,7 @@ class AsyncGridOut(StoredFile):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *raised: object) -> None:
         await self.close()
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:

@@ -15,6 +15,7 @@ operations. If one does not arrive, chunks may stay without a file, but never a 
 from __future__ import annotations
 
 import datetime
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from bson.objectid import ObjectId
@@ -111,6 +112,7 @@ _DELETED_AT_ONCE: Final = 10_000
 _DUPLICATE_KEY: Final = 11000
 
 
+@dataclass(slots=True, eq=False)
 class Upload:
     """The state of one upload between its operations.
 
@@ -123,63 +125,38 @@ class Upload:
         progress: Called with the bytes that are stored, and the bytes in all if they are known.
     """
 
-    __slots__ = (
-        "_batch",
-        "_batch_size",
-        "_document",
-        "_generation",
-        "_has_session",
-        "_in_doubt",
-        "_is_deleted",
-        "_progress",
-        "_session",
-        "_splitter",
-        "_store",
-        "_stored",
-        "deadline",
-        "failure",
-        "has_begun",
-        "total",
-        "was_refused",
-    )
+    _store: Store
+    _splitter: Splitter
+    # None: one of its own is taken for the first operation.
+    _session: AsyncClientSession | None
+    deadline: Deadline
+    _progress: Callable[[int, int | None], None] | None
+    _has_session: bool = field(init=False)
+    # Of the process among its forks.
+    _generation: int = field(init=False)
+    # The chunks that are not sent yet, and their bytes.
+    _batch: list[Document] = field(default_factory=list)
+    _batch_size: int = 0
+    # Bytes in chunks that the server has acknowledged.
+    _stored: int = 0
+    # Whether the newest insertion was sent, but not acknowledged.
+    _in_doubt: bool = False
+    # The document of the file, once it is sent.
+    _document: Document | None = None
+    # Whether nothing is left to delete.
+    _is_deleted: bool = False
+    # Bytes that the application will write, if that is known.
+    total: int | None = None
+    # The error after which a part of the file is missing.
+    failure: BaseException | None = None
+    # Whether that is of an operation.
+    was_refused: bool = False
+    # Whether an operation was started that may store something.
+    has_begun: bool = False
 
-    def __init__(
-        self,
-        store: Store,
-        file_id: Any,
-        chunk_size: int,
-        session: AsyncClientSession | None,
-        deadline: Deadline,
-        progress: Callable[[int, int | None], None] | None,
-    ) -> None:
-        self._store = store
-        # Of the process among its forks.
-        self._generation = store.files._core.generation
-        # One of its own is taken for the first operation.
-        self._session = session
-        self._has_session = session is None
-        self._splitter = Splitter(file_id, chunk_size, ObjectId)
-        self._progress = progress
-        # The chunks that are not sent yet, and their bytes.
-        self._batch: list[Document] = []
-        self._batch_size = 0
-        # Bytes in chunks that the server has acknowledged.
-        self._stored = 0
-        # Whether the newest insertion was sent, but not acknowledged.
-        self._in_doubt = False
-        # The document of the file, once it is sent.
-        self._document: Document | None = None
-        # Whether nothing is left to delete.
-        self._is_deleted = False
-        self.deadline: Deadline = deadline
-        # Bytes that the application will write, if that is known.
-        self.total: int | None = None
-        # The error after which a part of the file is missing.
-        self.failure: BaseException | None = None
-        # Whether that is of an operation.
-        self.was_refused: bool = False
-        # Whether an operation was started that may store something.
-        self.has_begun: bool = False
+    def __post_init__(self) -> None:
+        self._has_session = self._session is None
+        self._generation = self._store.files._core.generation
 
     @property
     def chunk_size(self) -> int:

@@ -14,7 +14,7 @@ import sniffio
 from bson.timestamp import Timestamp
 
 from motorlite import ReadConcern, ReadPreference, WriteConcern, call_options
-from motorlite._api.transaction_blocks import bound_session
+from motorlite._api.session import bound_session
 from motorlite.client_session import TransactionOptions
 from motorlite.errors import (
     AutoReconnect,

@@ -283,6 +283,8 @@ overload](overload.md) explains the rules with pictures.
 - After **network errors and failovers** (a lost connection, a primary that stepped down; all [codes](#the-codes)),
   reads are retried once, immediately and without a token. So are writes that a replica set recognises by their
   transaction number. With `timeoutMS`, [further retries](#further-ordinary-retries) follow while time and tokens last.
+- In the descriptions of methods, **as a retryable read** and **as a retryable write** mean retries after overload
+  errors, and after network errors and failovers; **overload errors only** means no others.
 - **The limit of {_POLICY.max_retries}** covers all retries of an operation, even with `timeoutMS`, once the operation
   has met an overload error or a label has permitted one of its retries.
 - **Deadline sent**: whether the server receives what remains of `timeoutMS`, as `maxTimeMS`. If it does not, only the

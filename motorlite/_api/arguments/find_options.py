@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _CURSOR_TYPES = (CursorType.NON_TAILABLE, CursorType.TAILABLE, CursorType.TAILABLE_AWAIT, CursorType.EXHAUST)
 
 
-class QueryOptions(TypedDict, total=False):
+class CommonFindOptions(TypedDict, total=False):
     """The options that `find` and `find_one` share.
 
     Keys:
@@ -60,8 +60,8 @@ class QueryOptions(TypedDict, total=False):
     timeoutMS: float | None
 
 
-class FindOneOptions(QueryOptions, total=False):
-    """The options of `find_one` besides filter and projection: `QueryOptions`, and the following.
+class FindOneOptions(CommonFindOptions, total=False):
+    """The options of `find_one` besides filter and projection: `CommonFindOptions`, and the following.
 
     Keys:
         skip: The number of matches to skip.
@@ -72,8 +72,8 @@ class FindOneOptions(QueryOptions, total=False):
     limit: int | None
 
 
-class FindOptions(QueryOptions, total=False):
-    """Further options of `find`: `QueryOptions`, and the following.
+class FindOptions(CommonFindOptions, total=False):
+    """Further options of `find`: `CommonFindOptions`, and the following.
 
     Keys:
         no_cursor_timeout: Keep the cursor open on the server after ten minutes without use.
@@ -140,37 +140,24 @@ def cursor_type(value: Any) -> int:
     return int(value)
 
 
-# `session` and `timeoutMS` are checked where they are used.
-FIND_ONE_CHECKS: arguments.Checks = {
-    "skip": arguments.count,
-    "limit": arguments.integer,
-    "batch_size": arguments.count,
-    "no_cursor_timeout": arguments.boolean,
-    "sort": find_sort,
-    "allow_partial_results": arguments.boolean,
-    "oplog_replay": arguments.boolean,
+# `session`, `timeoutMode` and `comment` are checked where they are used.
+FIND_CHECKS: Final[arguments.Checks] = {
+    **dict.fromkeys(FindOptions.__optional_keys__, arguments.anything),
+    **dict.fromkeys(("allow_disk_use", "allow_partial_results", "no_cursor_timeout"), arguments.boolean),
+    **dict.fromkeys(("oplog_replay", "return_key", "show_record_id"), arguments.boolean),
+    **dict.fromkeys(("batch_size", "max_scan", "skip"), arguments.count),
+    **dict.fromkeys(("max", "min"), arguments.index_document),
+    **dict.fromkeys(("max_await_time_ms", "max_time_ms"), arguments.server_milliseconds),
     "collation": arguments.collation_document,
+    "cursor_type": cursor_type,
     "hint": arguments.hint_value,
-    "max_scan": arguments.count,
-    "max_time_ms": arguments.server_milliseconds,
-    "max": arguments.index_document,
-    "min": arguments.index_document,
-    "return_key": arguments.boolean,
-    "show_record_id": arguments.boolean,
-    "comment": arguments.anything,
-    "session": arguments.anything,
-    "allow_disk_use": arguments.boolean,
     "let": arguments.mapping,
+    "limit": arguments.integer,
+    "prefetch": arguments.zero_or_one,
+    "sort": find_sort,
     "timeoutMS": arguments.milliseconds,
 }
-
-FIND_CHECKS: arguments.Checks = {
-    **FIND_ONE_CHECKS,
-    "cursor_type": cursor_type,
-    "max_await_time_ms": arguments.server_milliseconds,
-    "timeoutMode": arguments.anything,
-    "prefetch": arguments.zero_or_one,
-}
+FIND_ONE_CHECKS: Final[arguments.Checks] = {name: FIND_CHECKS[name] for name in FindOneOptions.__optional_keys__}
 
 
 def find_arguments(settings: Settings, query: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,23 +1,15 @@
-"""Pure: keyword arguments of methods under their server names: their types and their checks.
-
-Methods whose arguments become a command pass on others as fields of the command, as PyMongo does, unless a name looks
-misspelt.
-"""
+"""Pure: the types of keyword arguments under their server names."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypedDict
-
-from motorlite._base import arguments
-from motorlite._base.arguments import converted, text
-from motorlite.errors import InvalidName
-from motorlite.write_concern import WriteConcern
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from motorlite._api.session import AsyncClientSession
     from motorlite._api.typings import TimeoutMode
+    from motorlite._base import arguments
     from motorlite.collation import CollationLike
 
 
@@ -195,114 +187,3 @@ class CreateCollectionOptions(TimeOptions, total=False):
     storageEngine: Mapping[str, Any] | None
     indexOptionDefaults: Mapping[str, Any] | None
     comment: Any
-
-
-TIME_CHECKS: arguments.Checks = {
-    "maxTimeMS": arguments.server_milliseconds,
-    "timeoutMS": arguments.milliseconds,
-}
-CURSOR_TIME_CHECKS: arguments.Checks = {**TIME_CHECKS, "timeoutMode": arguments.anything}
-AGGREGATE_CHECKS: arguments.Checks = {
-    **CURSOR_TIME_CHECKS,
-    "allowDiskUse": arguments.boolean,
-    "batchSize": arguments.count,
-    "bypassDocumentValidation": arguments.boolean,
-    "collation": arguments.collation_document,
-    "hint": arguments.hint_value,
-    "explain": arguments.boolean,
-    "maxAwaitTimeMS": arguments.server_milliseconds,
-    "prefetch": arguments.zero_or_one,
-}
-DATABASE_AGGREGATE_CHECKS: arguments.Checks = {
-    **AGGREGATE_CHECKS,
-    "let": arguments.mapping,
-    "comment": arguments.anything,
-}
-COUNT_CHECKS: arguments.Checks = {
-    **TIME_CHECKS,
-    "skip": arguments.count,
-    "limit": arguments.count,
-    "collation": arguments.collation_document,
-    "hint": arguments.hint_value,
-}
-ESTIMATE_CHECKS: arguments.Checks = {**TIME_CHECKS, "session": arguments.anything}
-DISTINCT_CHECKS: arguments.Checks = {**TIME_CHECKS, "collation": arguments.collation_document}
-FIND_AND_MODIFY_CHECKS: arguments.Checks = {
-    **TIME_CHECKS,
-    "collation": arguments.collation_document,
-    "bypassDocumentValidation": arguments.boolean,
-}
-RENAME_CHECKS: arguments.Checks = {**TIME_CHECKS, "dropTarget": arguments.boolean}
-LIST_COLLECTIONS_CHECKS: arguments.Checks = {
-    **CURSOR_TIME_CHECKS,
-    "nameOnly": arguments.boolean,
-    "authorizedCollections": arguments.boolean,
-    "batchSize": arguments.count,
-}
-LIST_DATABASES_CHECKS: arguments.Checks = {
-    **TIME_CHECKS,
-    "filter": arguments.mapping,
-    "nameOnly": arguments.boolean,
-    "authorizedDatabases": arguments.boolean,
-}
-CREATE_CHECKS: arguments.Checks = {
-    **TIME_CHECKS,
-    "capped": arguments.boolean,
-    "size": arguments.anything,
-    "max": arguments.integer,
-    "timeseries": arguments.mapping,
-    "expireAfterSeconds": arguments.integer,
-    "clusteredIndex": arguments.anything,
-    "changeStreamPreAndPostImages": arguments.mapping,
-    "validator": arguments.mapping,
-    "validationLevel": arguments.text,
-    "validationAction": arguments.text,
-    "viewOn": arguments.text,
-    "pipeline": arguments.mappings,
-    "collation": arguments.collation_document,
-    "storageEngine": arguments.mapping,
-    "indexOptionDefaults": arguments.mapping,
-    "comment": arguments.anything,
-}
-
-
-def given_write_concern(further: dict[str, Any], usual: WriteConcern) -> WriteConcern:
-    """Return the write concern among fields of the command, from which it is taken out, or else the usual one.
-
-    Raises:
-        TypeError, ValueError: It is not valid.
-    """
-    return WriteConcern(**further.pop("writeConcern")) if "writeConcern" in further else usual
-
-
-# The names of databases and collections.
-
-_FORBIDDEN_IN_DATABASE_NAMES = frozenset(' ./\\"$\x00')
-
-
-def database_name(name: Any) -> str:
-    """Return `name` if it is a valid database name."""
-    converted("name", name, text)
-    if not name:
-        raise InvalidName("a database name cannot be empty")
-    found = sorted(_FORBIDDEN_IN_DATABASE_NAMES.intersection(name))
-    # Users of external authentication mechanisms are stored in "$external".
-    if found and name != "$external":
-        database, _, collection = name.partition(".")
-        hint = f" (a collection is client[{database!r}][{collection!r}])" if "." in found and collection else ""
-        raise InvalidName(f"a database name cannot contain {found[0]!r}: {name!r}{hint}")
-    return str(name)
-
-
-def collection_name(name: Any) -> str:
-    """Return `name` if it is a valid collection name."""
-    converted("name", name, text)
-    if not name or ".." in name:
-        raise InvalidName(f"a collection name cannot be empty or have an empty part: {name!r}")
-    if name[0] == "." or name[-1] == ".":
-        raise InvalidName(f"a collection name cannot start or end with a dot: {name!r}")
-    if "$" in name and not name.startswith(("oplog.$main", "$cmd")):
-        raise InvalidName(f"a collection name cannot contain '$': {name!r}")
-    if "\x00" in name:
-        raise InvalidName(f"a collection name cannot contain the null character: {name!r}")
-    return str(name)

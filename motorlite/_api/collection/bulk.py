@@ -1,27 +1,24 @@
-"""Shell: insert_many and bulk_write: their batch loop. All commands share one deadline, operation id and session."""
+"""Shell: insert_many and bulk_write of a collection."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import inf
 from typing import TYPE_CHECKING, Any
 
+from motorlite._api.arguments.checks import optional
+from motorlite._api.bulk_write import BulkWrite
 from motorlite._api.collection.base import CollectionBase
 from motorlite._api.collection.documents import collect, take_documents
-from motorlite._api.time_limits import ServerTime
-from motorlite._api.turns import Turns, refused
+from motorlite._api.turns import refused
 from motorlite._api.typings import DocumentT
 from motorlite._base.arguments import boolean, check_items, converted, mapping
 from motorlite._base.error_documents import has_written
 from motorlite._operations.bulk_batch import BATCHES
 from motorlite._operations.bulk_result import BulkResult, is_long, merge
 from motorlite._operations.bulk_runs import insert_run, ordered_runs, unordered_runs
-from motorlite._operations.contract import Call
 from motorlite._operations.slices import ITEMS, release
-from motorlite._sessions.session import Session
-from motorlite.errors import BulkWriteExecutionTimeout, OperationFailure, PyMongoError
+from motorlite.errors import OperationFailure, PyMongoError
 from motorlite.results import BulkWriteResult, InsertManyResult
-from motorlite.write_concern import DEFAULT_WRITE_CONCERN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -29,153 +26,72 @@ if TYPE_CHECKING:
     from bson.raw_bson import RawBSONDocument
 
     from motorlite._api.session import AsyncClientSession
-    from motorlite._api.settings import Settings
-    from motorlite._client.core import Core
-    from motorlite._operations.bulk_batch import BulkBatch
     from motorlite._operations.bulk_runs import Run
+    from motorlite.errors import BulkWriteError
     from motorlite.operations import DeleteMany, DeleteOne, InsertOne, ReplaceOne, UpdateMany, UpdateOne
 
 
-class BulkWrite:
-    """The state shared by all batches of a bulk write.
+class CollectionBulkWrite(BulkWrite):
+    """A running bulk write of a collection."""
 
-    `options` are the command's options: `bypass_document_validation`, `let`, `comment`.
-    """
+    __slots__ = ("_names", "_result", "_runs")
 
-    __slots__ = (
-        "_core",
-        "_has_begun",
-        "_has_written",
-        "_is_ordered",
-        "_limit",
-        "_name",
-        "_names",
-        "_options",
-        "_settings",
-        "_turns",
-        "_write_concern",
-    )
+    _names: tuple[str, str]
+    _runs: Sequence[Run]
+    _result: BulkResult
 
-    def __init__(
-        self,
-        core: Core,
-        settings: Settings,
-        names: tuple[str, str],
-        turns: Turns,
-        *,
-        name: str,
-        is_ordered: bool,
-        options: Mapping[str, Any],
-        limit: ServerTime,
-    ) -> None:
-        self._core = core
-        # The name of the operation, for its events.
-        self._name = name
-        self._settings = settings
-        self._write_concern = settings.write_concern
-        # The names of the database and the collection.
-        self._names = names
-        self._turns = turns
-        # A command was sent, or at least tried.
-        self._has_begun = False
-        # A command was sent with success.
-        self._has_written = False
-        self._is_ordered = is_ordered
-        self._options = options
-        self._limit = limit
-
-    async def execute(self, runs: Sequence[Run], call: Call) -> dict[str, Any] | None:
-        """Send all batches. An ordered bulk write stops at its first error.
+    async def write(self, name: str, names: tuple[str, str], runs: Sequence[Run]) -> dict[str, Any] | None:
+        """Execute the runs on a collection, as the operation `name`.
 
         Returns:
-            The merged results of the batches, or None for an unacknowledged write.
-
-        Raises:
-            BulkWriteError: A write failed, or its write concern was not satisfied.
-            Exception: A command failed as a whole, or could not be encoded; `partial_result` describes the writes
-                before it.
+            The details of the result, or None if the write is unacknowledged.
         """
-        # One deadline and one operation id for all commands.
-        operation_id = self._core.new_operation_id()
-        if call.session is not None and call.session.in_transaction:
-            self._write_concern = DEFAULT_WRITE_CONCERN  # only its commit has one
-        call = Call(call.session, call.deadline, operation_id, call.options)
-        with self._core.executor.published(self._name, *self._names, operation_id, call.session):
-            return await self._execute_runs(runs, call)
+        is_ordered = self._options["ordered"]
+        self._names, self._runs, self._result = names, runs, BulkResult(ordered=is_ordered)
+        await self.execute(name, *names, has_session=self._is_acknowledged or is_ordered)
+        return self._result.details if self._is_acknowledged else None
 
-    async def _execute_runs(self, runs: Sequence[Run], call: Call) -> dict[str, Any] | None:
-        result = BulkResult(ordered=self._is_ordered)
-        # One implicit session serves all batches. The first acknowledged batch acquires its server session.
-        # Unacknowledged writes have no session (driver sessions specification).
-        is_acknowledged = self._write_concern.acknowledged
-        has_session = is_acknowledged or self._is_ordered
-        implicit = Session(is_implicit=True) if call.session is None and has_session else None
-        call = Call(call.session or implicit, call.deadline, call.operation_id, call.options)
-        try:
-            for run in runs:
-                await self._execute_run(run, result, call, has_successor=run is not runs[-1])
-                if not result.can_continue:
-                    break
-            for run in runs:
-                if len(run.statements) > ITEMS:
-                    await self._turns.compute(release(run.statements), is_limited=False)
-        except Exception as failure:
-            # Not only driver errors: bson may refuse a document of a later batch after other documents were written.
-            if is_acknowledged:
-                vars(failure)["partial_result"] = BulkWriteResult(result.details, True)
-            elif isinstance(failure, OperationFailure):
-                return None  # the answer to a batch that is acknowledged only to stop at its errors
-            if not isinstance(failure, PyMongoError):
-                await self._core.checkpoint()  # of bson: perhaps before anything was waited for
-            elif self._has_written:
-                failure.reached_server = True  # the call did, if not its newest command
-                failure.may_have_been_executed |= not is_acknowledged or has_written(result.details)
-            raise
-        finally:
-            if implicit is not None and implicit.server_session is not None:
-                self._core.executor.release(implicit)
-        if not is_acknowledged:
-            return None
-        error = result.error
-        if error is not None:
-            if isinstance(error, BulkWriteExecutionTimeout):
-                # The newest command carried what remained of the client's limit, or of its own, as the server's limit.
-                error.client_limit = None if call.deadline.timeout == inf else call.deadline.timeout
-                error.server_limit = error.client_limit or self._limit.seconds(self._core.default_max_time)
-            try:
-                raise error
-            finally:
-                del error
-        return result.details
+    async def _send_batches(self) -> None:
+        for run in self._runs:
+            await self._send_run(run, has_successor=run is not self._runs[-1])
+            if not self._result.can_continue:
+                break
+        for run in self._runs:
+            if len(run.statements) > ITEMS:
+                await self.turns.compute(release(run.statements), is_limited=False)
 
-    async def _execute_run(self, run: Run, result: BulkResult, call: Call, *, has_successor: bool) -> None:
-        start = 0
+    async def _send_run(self, run: Run, *, has_successor: bool) -> None:
+        start, result = 0, self._result
         while start < len(run.statements) and result.can_continue:
             batch = BATCHES[run.kind](
                 *self._names,
                 run,
                 start,
-                ordered=self._is_ordered,
                 has_successor=has_successor,
-                codec_options=self._settings.codec_options,
-                write_concern=self._write_concern,
                 max_time_ms=self._limit.remaining(),
                 **self._options,
             )
-            batch.is_continuation, self._has_begun = self._has_begun, True
-            await self._turns.compute(batch.prepare())
-            reply = await self._execute_batch(batch, call)
-            self._has_written = True
-            self._turns.restart()
+            reply = await self._send(batch, self._core.executor.execute)
             if reply is not None:
                 if is_long(reply):
-                    await self._turns.compute(merge(result, run, start, reply), is_limited=False)
+                    await self.turns.compute(merge(result, run, start, reply), is_limited=False)
                 else:
                     result.merge(run, start, reply)
             start += batch.count
 
-    async def _execute_batch(self, batch: BulkBatch, call: Call) -> Mapping[str, Any] | None:
-        return await self._core.executor.execute(batch, call)
+    def _error(self) -> BulkWriteError | None:
+        return self._result.error
+
+    def _error_after(self, failure: Exception) -> Exception | None:
+        details = self._result.details
+        if self._is_acknowledged:
+            vars(failure)["partial_result"] = BulkWriteResult(details, True)
+        elif isinstance(failure, OperationFailure):
+            return None  # the answer to a batch that is acknowledged only to stop at its errors
+        if isinstance(failure, PyMongoError) and self._has_written:
+            failure.reached_server = True  # the call did, if not its newest command
+            failure.may_have_been_executed |= not self._is_acknowledged or has_written(details)
+        return failure
 
 
 class AsyncCollection(CollectionBase[DocumentT]):
@@ -213,26 +129,24 @@ class AsyncCollection(CollectionBase[DocumentT]):
             bson.errors.InvalidDocument, OverflowError, ...: bson's error for a value that it cannot encode, also with
                 a `partial_result`.
 
-        Retries: each command for overload errors (up to 5, with backoff), and network errors and failovers
-        once (retryable write).
+        Retries: each command as a retryable write (docs/retries.md).
 
         Source: CRUD specification.
         """
         check_items("documents", documents, "a list of documents")
         converted("ordered", ordered, boolean)
-        call = self._begin(session, timeoutMS, self._settings.write_concern.acknowledged) or await refused()
-        limit = ServerTime(self._core, call.deadline, max_time_ms)
-        turns = Turns(self._core, call.deadline)
+        options: dict[str, Any] = {"ordered": ordered, "comment": comment}
+        options["bypass_document_validation"] = bypass_document_validation
+        bulk = await self._begin_bulk(session, timeoutMS, max_time_ms, options)
         # A copy, so that it does not matter what the application adds to its list meanwhile, or removes.
         found = [] if isinstance(documents, Iterator) else list(documents)
         if isinstance(documents, Iterator):
-            await turns.compute(collect(documents, found))
+            await bulk.turns.compute(collect(documents, found))
         # Freeing the last references takes long, so the documents in `found` are released in slices.
         del documents
         run = insert_run(found)
-        inserted_ids = await turns.compute(take_documents(run, self._settings.codec_options))
-        options = {"bypass_document_validation": bypass_document_validation, "comment": comment}
-        details = await self._execute_runs("insert", [run], ordered, call, turns, options, limit)
+        inserted_ids = await bulk.turns.compute(take_documents(run, self._settings.codec_options))
+        details = await bulk.write("insert", self._names, [run])
         return InsertManyResult(inserted_ids, details is not None)
 
     async def bulk_write(
@@ -269,51 +183,37 @@ class AsyncCollection(CollectionBase[DocumentT]):
             bson.errors.InvalidDocument, OverflowError, ...: What bson raises for a value that it cannot encode, with a
                 `partial_result` as well.
 
-        Retries: each command for overload errors (up to 5, with backoff), and once after a network error or a
-        failover (retryable write) unless it has an UpdateMany or a DeleteMany, which may affect several
-        documents.
+        Retries: each command as a retryable write, unless it has an UpdateMany or a DeleteMany (docs/retries.md).
 
         Source: CRUD specification.
         """
         check_items("requests", requests, "a list of requests, such as [InsertOne({...})]")
         converted("ordered", ordered, boolean)
-        if let is not None:
-            converted("let", let, mapping)
-        call = self._begin(session, timeoutMS, self._settings.write_concern.acknowledged) or await refused()
-        limit = ServerTime(self._core, call.deadline, max_time_ms)
-        turns = Turns(self._core, call.deadline)
+        optional("let", let, mapping)
+        options: dict[str, Any] = {"ordered": ordered, "comment": comment, "let": let}
+        options["bypass_document_validation"] = bypass_document_validation
+        bulk = await self._begin_bulk(session, timeoutMS, max_time_ms, options)
         requests = list(requests)
-        runs = await turns.compute(ordered_runs(requests) if ordered else unordered_runs(requests))
+        runs = await bulk.turns.compute(ordered_runs(requests) if ordered else unordered_runs(requests))
         if len(requests) > ITEMS:
-            await turns.compute(release(requests))
+            await bulk.turns.compute(release(requests))
         for run in runs:
             if run.kind == "insert":
                 # No more at once than fit into a batch.
                 encodes = run is runs[0]
                 codec_options, where = self._settings.codec_options, "requests[{}].document"
-                await turns.compute(take_documents(run, codec_options, encodes=encodes, where=where))
-        options = {"bypass_document_validation": bypass_document_validation, "comment": comment, "let": let}
-        details = await self._execute_runs("bulkWrite", runs, ordered, call, turns, options, limit)
+                await bulk.turns.compute(take_documents(run, codec_options, encodes=encodes, where=where))
+        details = await bulk.write("bulkWrite", self._names, runs)
         return BulkWriteResult(details or {}, details is not None)
 
-    async def _execute_runs(
+    async def _begin_bulk(
         self,
-        name: str,
-        runs: Sequence[Run],
-        ordered: bool,
-        call: Call,
-        turns: Turns,
-        options: Mapping[str, Any],
-        limit: ServerTime,
-    ) -> dict[str, Any] | None:
-        bulk = BulkWrite(
-            self._core,
-            self._settings,
-            self._names,
-            turns,
-            name=name,
-            is_ordered=ordered,
-            options=options,
-            limit=limit,
-        )
-        return await bulk.execute(runs, call)
+        session: AsyncClientSession | None,
+        timeout_ms: float | None,
+        max_time_ms: float | None,
+        options: dict[str, Any],
+    ) -> CollectionBulkWrite:
+        write_concern = self._write_concern(session)
+        options |= {"write_concern": write_concern, "codec_options": self._settings.codec_options}
+        call = self._begin(session, timeout_ms, write_concern.acknowledged) or await refused()
+        return CollectionBulkWrite(self._core, call, max_time_ms, options)

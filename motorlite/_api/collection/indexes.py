@@ -1,47 +1,40 @@
-"""Shell: indexes, options, rename and drop of a collection."""
+"""Shell: indexes, search indexes (of Atlas Search), options, rename and drop of a collection."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
-from bson.codec_options import CodecOptions
-
-from motorlite._api.arguments.method_options import (
-    RENAME_CHECKS,
-    TIME_CHECKS,
-    RenameOptions,
-    TimeOptions,
-    collection_name,
-    given_write_concern,
-)
+from motorlite._api.arguments.checks import checks_of, collection_name, given_options, given_write_concern, optional
+from motorlite._api.arguments.method_options import AggregateOptions, RenameOptions, TimeOptions
 from motorlite._api.collection.base import CollectionBase
-from motorlite._api.commands import listed
-from motorlite._api.cursors.command_cursor import AsyncCommandCursor
-from motorlite._api.cursors.server_cursor import GetMoreOptions
-from motorlite._api.time_limits import CursorLimits
+from motorlite._api.cursors.command_cursor import AsyncCommandCursor, aggregation
+from motorlite._api.lists import PLAIN, list_cursor, listed
 from motorlite._api.turns import refused
 from motorlite._api.typings import DocumentT
-from motorlite._base.arguments import checked, converted, index_document, index_name, server_milliseconds, wrong
+from motorlite._base import arguments
+from motorlite._base.arguments import WrongType, checked, converted, index_document, server_milliseconds, wrong
+from motorlite._base.pymongo_objects import is_like
 from motorlite._operations.common import ALL_INDEXES, NAMESPACE_NOT_FOUND
 from motorlite._wire.replies import document, text
 from motorlite.errors import OperationFailure
-from motorlite.operations import IndexModel, model_documents
+from motorlite.operations import IndexModel, SearchIndexModel, model_documents
+from motorlite.read_concern import ReadConcern
 from motorlite.read_preferences import ReadPreference
+from motorlite.write_concern import WriteConcern
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from motorlite._api.session import AsyncClientSession
     from motorlite._api.typings import TimeoutMode
     from motorlite._base.arguments import Hint
-
-# Decodes the server's metadata of a collection as plain dictionaries.
-_PLAIN: CodecOptions[dict[str, Any]] = CodecOptions()
+    from motorlite._operations.contract import Call, Operation
 
 
 class AsyncCollection(CollectionBase[DocumentT]):
-    """Indexes, options, rename and drop."""
+    """Indexes, search indexes, options, rename and drop."""
 
     __slots__ = ()
 
@@ -72,7 +65,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
             TypeError, ValueError: An argument is wrong.
             PyMongoError: The operation failed.
 
-        Retries: overload errors only (up to 5, with backoff).
+        Retries: overload errors only (docs/retries.md).
 
         Source: index management specification.
         """
@@ -112,14 +105,14 @@ class AsyncCollection(CollectionBase[DocumentT]):
             TypeError, ValueError: An argument is wrong.
             PyMongoError: The operation failed.
 
-        Retries: overload errors only (up to 5, with backoff).
+        Retries: overload errors only (docs/retries.md).
 
         Source: index management specification.
         """
         from motorlite._operations.indexes import CreateIndexes
 
         documents = converted("indexes", indexes, partial(model_documents, IndexModel))
-        server_time = None if maxTimeMS is None else converted("maxTimeMS", maxTimeMS, server_milliseconds)
+        server_time = optional("maxTimeMS", maxTimeMS, server_milliseconds)
         further: dict[str, Any] = {}
         checked("create_indexes", options, {}, further)
         write_concern = given_write_concern(further, self._write_concern(session))
@@ -155,13 +148,13 @@ class AsyncCollection(CollectionBase[DocumentT]):
             TypeError, ValueError: An argument is wrong. `"*"` is rejected; see `drop_indexes`.
             OperationFailure: There is no such index, or the operation failed.
 
-        Retries: overload errors only (up to 5, with backoff).
+        Retries: overload errors only (docs/retries.md).
 
         Source: index management specification.
         """
         name = index_or_name
         if not isinstance(name, str):
-            name = index_name(index_document(name, "index_or_name").items())
+            name = arguments.index_name(index_document(name, "index_or_name").items())
         if name == ALL_INDEXES:
             raise ValueError(wrong("index_or_name", index_or_name, "one index (drop_indexes() drops all)"))
         await self._drop_indexes("drop_index", name, session, comment, {**options})
@@ -183,7 +176,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
             TypeError, ValueError: An argument is wrong.
             PyMongoError: The operation failed.
 
-        Retries: overload errors only (up to 5, with backoff).
+        Retries: overload errors only (docs/retries.md).
 
         Source: index management specification.
         """
@@ -199,8 +192,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
     ) -> None:
         from motorlite._operations.indexes import DropIndexes
 
-        further: dict[str, Any] = {}
-        given = checked(method, options, TIME_CHECKS, further)
+        given, further = given_options(method, TimeOptions, options)
         write_concern = given_write_concern(further, self._write_concern(session))
         call = self._begin(session, given.get("timeoutMS"), write_concern.acknowledged) or await refused()
         operation = DropIndexes(
@@ -211,11 +203,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
             max_time_ms=given.get("maxTimeMS"),
             options=further,
         )
-        try:
-            await self._core.executor.execute(operation, call)
-        except OperationFailure as error:
-            if error.code != NAMESPACE_NOT_FOUND:
-                raise
+        await self._change_if_there(operation, call)
 
     def list_indexes(
         self,
@@ -236,29 +224,22 @@ class AsyncCollection(CollectionBase[DocumentT]):
             TypeError, ValueError: An argument is wrong.
             ConfigurationError: `timeoutMode` without a timeout.
 
-        Retries: listIndexes for overload errors (up to 5, with backoff) and once after a network error or a
-        failover (retryable read); getMore for overload errors only.
+        Retries: listIndexes as a retryable read; getMore for overload errors only (docs/retries.md).
 
         Source: index management specification.
         """
         from motorlite._operations.indexes import ListIndexes
 
-        limits = CursorLimits(self._settings.timeout, timeoutMS, timeoutMode)
-
-        def make() -> ListIndexes:
-            primary = ReadPreference.PRIMARY
-            return ListIndexes(
-                *self._names,
-                selector=primary,
-                read_preference=primary,
-                comment=comment,
-                time_limit=limits.time_limit,
-            )
-
-        get_more = GetMoreOptions(comment=comment)
-        call_options = self._settings.call_options
-        return AsyncCommandCursor(
-            self._core, session, limits, _PLAIN, get_more, call_options, make, means_empty={NAMESPACE_NOT_FOUND}
+        options = {"timeoutMS": timeoutMS, "timeoutMode": timeoutMode}
+        return list_cursor(
+            self._core,
+            self._settings,
+            session,
+            ListIndexes,
+            *self._names,
+            comment=comment,
+            options=options,
+            means_empty={NAMESPACE_NOT_FOUND},
         )
 
     async def index_information(
@@ -277,8 +258,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
         Raises:
             PyMongoError: The operation failed.
 
-        Retries: listIndexes for overload errors (up to 5, with backoff) and once after a network error or a
-        failover (retryable read); getMore for overload errors only.
+        Retries: listIndexes as a retryable read; getMore for overload errors only (docs/retries.md).
         """
         found = {}
         cursor = self.list_indexes(session, comment, timeoutMS)
@@ -304,7 +284,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
         Raises:
             PyMongoError: The operation failed.
 
-        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable read).
+        Retries: as a retryable read (docs/retries.md).
         """
         from motorlite._operations.collections import FindCollection
 
@@ -334,13 +314,12 @@ class AsyncCollection(CollectionBase[DocumentT]):
             InvalidName: The name is invalid.
             PyMongoError: The operation failed.
 
-        Retries: overload errors only (up to 5, with backoff).
+        Retries: overload errors only (docs/retries.md).
         """
         from motorlite._operations.collections import Rename
 
         collection_name(new_name)
-        further: dict[str, Any] = {}
-        given = checked("rename", options, RENAME_CHECKS, further)
+        given, further = given_options("rename", RenameOptions, options)
         write_concern = given_write_concern(further, self._write_concern(session))
         call = self._begin(session, given.pop("timeoutMS", None), write_concern.acknowledged) or await refused()
         operation = Rename(
@@ -364,7 +343,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
         Raises:
             PyMongoError: The operation failed.
 
-        Retries: overload errors only (up to 5, with backoff).
+        Retries: overload errors only (docs/retries.md).
         """
         await self._drop(session, comment, timeoutMS)
 
@@ -375,9 +354,207 @@ class AsyncCollection(CollectionBase[DocumentT]):
         write_concern = self._write_concern(session)
         call = self._begin(session, timeout_ms, write_concern.acknowledged) or await refused()
         operation = Drop(*self._names, write_concern=write_concern, comment=comment)
+        return await self._change_if_there(operation, call)
+
+    async def _change_if_there(self, operation: Operation[Any], call: Call) -> dict[str, Any]:
+        """Execute an operation on a collection that may be missing, and return the server's reply."""
         try:
             return await self._core.executor.execute(operation, call) or {}
         except OperationFailure as error:
             if error.code != NAMESPACE_NOT_FOUND:
                 raise
             return dict(error.details or {})
+
+    # --- search indexes, which ignore the collection's read preference, read concern and write concern ---
+
+    async def create_search_index(
+        self,
+        model: Mapping[str, Any] | SearchIndexModel,
+        session: AsyncClientSession | None = None,
+        comment: Any = None,
+        **options: Unpack[TimeOptions],
+    ) -> str:
+        """Create a search index and return its name (MongoDB 7.0 and later, with Atlas Search).
+
+        The server replies before the index is ready. `list_search_indexes` shows when it is `queryable`.
+
+        Args:
+            model: The index: a SearchIndexModel, or a mapping with its `definition`, and `name` and `type` if needed.
+            session: The session to use.
+            comment: Shown in the server's log and profile.
+            options: See `TimeOptions`.
+
+        Raises:
+            TypeError, ValueError: An argument is wrong.
+            PyMongoError: The operation failed.
+
+        Retries: overload errors only (docs/retries.md).
+
+        Source: index management specification.
+        """
+        documents = [converted("model", model, _search_index_document)]
+        names = await self._create_search_indexes("create_search_index", documents, session, comment, {**options})
+        return names[0]
+
+    async def create_search_indexes(
+        self,
+        models: Sequence[SearchIndexModel],
+        session: AsyncClientSession | None = None,
+        comment: Any = None,
+        **options: Unpack[TimeOptions],
+    ) -> list[str]:
+        """Create search indexes and return their names (MongoDB 7.0 and later, with Atlas Search).
+
+        The server replies before the indexes are ready. `list_search_indexes` shows which are `queryable`.
+
+        Args:
+            models: The indexes.
+            session: The session to use.
+            comment: Shown in the server's log and profile.
+            options: See `TimeOptions`.
+
+        Raises:
+            TypeError, ValueError: An argument is wrong.
+            PyMongoError: The operation failed.
+
+        Retries: overload errors only (docs/retries.md).
+
+        Source: index management specification.
+        """
+        documents = converted("models", models, partial(model_documents, SearchIndexModel))
+        return await self._create_search_indexes("create_search_indexes", documents, session, comment, {**options})
+
+    async def _create_search_indexes(
+        self,
+        method: str,
+        documents: list[Mapping[str, Any]],
+        session: AsyncClientSession | None,
+        comment: Any,
+        options: dict[str, Any],
+    ) -> list[str]:
+        from motorlite._operations.indexes import CreateSearchIndexes
+
+        call, server_time = await self._begin_change(method, session, options)
+        operation = CreateSearchIndexes(*self._names, documents, comment=comment, max_time_ms=server_time)
+        return await self._core.executor.execute(operation, call)
+
+    async def update_search_index(
+        self,
+        name: str,
+        definition: Mapping[str, Any],
+        session: AsyncClientSession | None = None,
+        comment: Any = None,
+        **options: Unpack[TimeOptions],
+    ) -> None:
+        """Replace the definition of a search index. A missing collection is not an error.
+
+        The server replies before the index is ready. `list_search_indexes` shows when its `status` is READY.
+
+        Args:
+            name: The name of the index.
+            definition: The new definition.
+            session: The session to use.
+            comment: Shown in the server's log and profile.
+            options: See `TimeOptions`.
+
+        Raises:
+            TypeError, ValueError: An argument is wrong.
+            OperationFailure: There is no such index, or the operation failed.
+
+        Retries: overload errors only (docs/retries.md).
+
+        Source: index management specification.
+        """
+        from motorlite._operations.indexes import UpdateSearchIndex
+
+        converted("name", name, arguments.text)
+        converted("definition", definition, arguments.mapping)
+        call, server_time = await self._begin_change("update_search_index", session, {**options})
+        operation = UpdateSearchIndex(*self._names, name, definition, comment=comment, max_time_ms=server_time)
+        await self._change_if_there(operation, call)
+
+    async def drop_search_index(
+        self,
+        name: str,
+        session: AsyncClientSession | None = None,
+        comment: Any = None,
+        **options: Unpack[TimeOptions],
+    ) -> None:
+        """Drop a search index. A missing collection is not an error.
+
+        The server replies before the index is gone. `list_search_indexes` shows when it is.
+
+        Args:
+            name: The name of the index.
+            session: The session to use.
+            comment: Shown in the server's log and profile.
+            options: See `TimeOptions`.
+
+        Raises:
+            TypeError, ValueError: An argument is wrong.
+            OperationFailure: There is no such index, or the operation failed.
+
+        Retries: overload errors only (docs/retries.md).
+
+        Source: index management specification.
+        """
+        from motorlite._operations.indexes import DropSearchIndex
+
+        converted("name", name, arguments.text)
+        call, server_time = await self._begin_change("drop_search_index", session, {**options})
+        operation = DropSearchIndex(*self._names, name, comment=comment, max_time_ms=server_time)
+        await self._change_if_there(operation, call)
+
+    def list_search_indexes(
+        self,
+        name: str | None = None,
+        session: AsyncClientSession | None = None,
+        comment: Any = None,
+        **options: Unpack[AggregateOptions],
+    ) -> AsyncCommandCursor[dict[str, Any]]:
+        """List the search indexes, as a cursor (MongoDB 7.0 and later, with Atlas Search).
+
+        Args:
+            name: The name of a single index to list; None for all.
+            session: The session to use.
+            comment: Shown in the server's log and profile.
+            options: See `AggregateOptions`.
+
+        Raises:
+            TypeError, ValueError: An argument is wrong; the message names the allowed values.
+            ConfigurationError: `timeoutMode` without a timeout.
+
+        Retries: aggregate as a retryable read; getMore for overload errors only (docs/retries.md).
+
+        Source: index management specification.
+        """
+        from motorlite._operations.indexes import ListSearchIndexes, search_index_stages
+
+        optional("name", name, arguments.text)
+        given, further = given_options("list_search_indexes", AggregateOptions, options)
+        if comment is not None:
+            given["comment"] = comment
+        settings = self._settings.derive(PLAIN, ReadPreference.PRIMARY, WriteConcern(), ReadConcern(), None)
+        stages = search_index_stages(name)
+        names = self._names
+        return aggregation(
+            AsyncCommandCursor, self._core, settings, names, stages, session, given, further, ListSearchIndexes
+        )
+
+    async def _begin_change(
+        self, method: str, session: AsyncClientSession | None, options: dict[str, Any]
+    ) -> tuple[Call, int | None]:
+        """Return the settings for a command that starts now, and its `maxTimeMS`."""
+        given = checked(method, options, checks_of(TimeOptions))
+        call = self._begin(session, given.get("timeoutMS")) or await refused()
+        return call, given.get("maxTimeMS")
+
+
+def _search_index_document(value: Any) -> Mapping[str, Any]:
+    """Return the document of a SearchIndexModel, or of a mapping with a model's arguments."""
+    if is_like(value, SearchIndexModel):
+        document: Mapping[str, Any] = value.document
+        return document
+    if not isinstance(value, Mapping) or "definition" not in value:
+        raise WrongType("a SearchIndexModel, or a mapping with `definition`")
+    return SearchIndexModel(**value).document

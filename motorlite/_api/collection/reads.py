@@ -6,13 +6,20 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Unpack
 
 from motorlite._api.arguments import method_options
+from motorlite._api.arguments.checks import given_options, optional
 from motorlite._api.arguments.find_options import FIND_ONE_CHECKS, find_arguments, unwrapped
 from motorlite._api.call_options import effective
 from motorlite._api.collection.base import CollectionBase
-from motorlite._api.cursors.command_cursor import AsyncRawBatchCursor, aggregation, raw_aggregation, raw_settings
+from motorlite._api.cursors.command_cursor import (
+    AsyncCommandCursor,
+    AsyncRawBatchCommandCursor,
+    AsyncRawBatchCursor,
+    aggregation,
+    raw_settings,
+)
 from motorlite._api.cursors.cursor import AsyncCursor
+from motorlite._api.session import BOUND
 from motorlite._api.time_limits import deadline
-from motorlite._api.transaction_blocks import BOUND
 from motorlite._api.turns import give_way, refused
 from motorlite._api.typings import DocumentT
 from motorlite._base import arguments
@@ -26,7 +33,6 @@ from motorlite.errors import ConfigurationError, PyMongoError
 
 if TYPE_CHECKING:
     from motorlite._api.arguments.find_options import FindOneOptions, FindOptions
-    from motorlite._api.cursors.command_cursor import AsyncCommandCursor, AsyncRawBatchCommandCursor
     from motorlite._api.session import AsyncClientSession
     from motorlite._api.typings import Filter, Projection
     from motorlite._base.arguments import Hint, Pipeline
@@ -59,8 +65,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
             TypeError, ValueError: An argument is wrong; the message names the allowed values.
             ConfigurationError: `timeoutMode` conflicts with the other arguments.
 
-        Retries: find for overload errors (up to 5, with backoff) and once after a network error or a failover
-        (retryable read); getMore for overload errors only.
+        Retries: find as a retryable read; getMore for overload errors only (docs/retries.md).
 
         Source: find, getMore and killCursors specification; CRUD specification.
         """
@@ -90,8 +95,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
             TypeError, ValueError: An argument is wrong; the message names the allowed values.
             ConfigurationError: `timeoutMode` conflicts with the other arguments.
 
-        Retries: find for overload errors (up to 5, with backoff) and once after a network error or a failover
-        (retryable read); getMore for overload errors only.
+        Retries: find as a retryable read; getMore for overload errors only (docs/retries.md).
 
         Source: find, getMore and killCursors specification; CRUD specification.
         """
@@ -116,7 +120,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
             TypeError, ValueError: An argument is wrong; the message names the allowed values.
             PyMongoError: The operation failed.
 
-        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable read).
+        Retries: as a retryable read (docs/retries.md).
 
         Source: CRUD specification.
         """
@@ -149,10 +153,12 @@ class AsyncCollection(CollectionBase[DocumentT]):
         )
         return self._first
 
-    async def _find_one(self, filter: Any, projection: Projection | None, options: dict[str, Any]) -> DocumentT | None:
+    async def _find_one(
+        self, filter: Any, projection: Projection | None, options: dict[str, Any], method: str = "find_one"
+    ) -> DocumentT | None:
         if "$query" in filter:
             filter, options = unwrapped(filter, options)
-        query = arguments.checked("find_one", options, FIND_ONE_CHECKS)
+        query = arguments.checked(method, options, FIND_ONE_CHECKS)
         call = self._begin(query.pop("session", None), query.pop("timeoutMS", None)) or await refused()
         operation: FindOne[DocumentT] = FindOne(
             *self._names,
@@ -185,19 +191,14 @@ class AsyncCollection(CollectionBase[DocumentT]):
             TypeError, ValueError: An argument is wrong; the message names the allowed values.
             ConfigurationError: `timeoutMode` conflicts with the other arguments.
 
-        Retries: aggregate for overload errors (up to 5, with backoff), and without $out and $merge once after
-        a network error or a failover (retryable read); getMore for overload errors only.
+        Retries: as a retryable read, unless it has $out or $merge; getMore for overload errors only (docs/retries.md).
 
         Source: CRUD specification.
         """
-        further: dict[str, Any] = {}
-        given = arguments.checked("aggregate", options, method_options.AGGREGATE_CHECKS, further)
-        given |= further
-        if let is not None:
-            given["let"] = arguments.converted("let", let, arguments.mapping)
-        if comment is not None:
-            given["comment"] = comment
-        return aggregation(self._core, self._settings, self._names, pipeline, session, given)
+        given, further = _aggregate_options("aggregate", options, let, comment)
+        return aggregation(
+            AsyncCommandCursor, self._core, self._settings, self._names, pipeline, session, given, further
+        )
 
     def aggregate_raw_batches(
         self,
@@ -222,22 +223,17 @@ class AsyncCollection(CollectionBase[DocumentT]):
             TypeError, ValueError: An argument is wrong; the message names the allowed values.
             ConfigurationError: `timeoutMode` conflicts with the other arguments, or `explain` is set.
 
-        Retries: aggregate for overload errors (up to 5, with backoff), and without $out and $merge once after
-        a network error or a failover (retryable read); getMore for overload errors only.
+        Retries: as a retryable read, unless it has $out or $merge; getMore for overload errors only (docs/retries.md).
 
         Source: CRUD specification.
         """
-        further: dict[str, Any] = {}
-        given = arguments.checked("aggregate_raw_batches", options, method_options.AGGREGATE_CHECKS, further)
-        given |= further
+        given, further = _aggregate_options("aggregate_raw_batches", options, let, comment)
         if given.get("explain"):
             raise ConfigurationError("aggregate_raw_batches has no explain: a plan is not a batch; use aggregate")
-        if let is not None:
-            given["let"] = arguments.converted("let", let, arguments.mapping)
-        if comment is not None:
-            given["comment"] = comment
         settings = raw_settings(self._settings)
-        return raw_aggregation(self._core, settings, self._names, pipeline, session, given)
+        return aggregation(
+            AsyncRawBatchCommandCursor, self._core, settings, self._names, pipeline, session, given, further
+        )
 
     async def distinct(
         self,
@@ -262,15 +258,13 @@ class AsyncCollection(CollectionBase[DocumentT]):
             TypeError, ValueError: An argument is wrong; the message names the allowed values.
             PyMongoError: The operation failed.
 
-        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable read).
+        Retries: as a retryable read (docs/retries.md).
 
         Source: CRUD specification.
         """
         arguments.converted("key", key, arguments.text)
-        if filter is not None:
-            arguments.converted("filter", filter, arguments.mapping)
-        further: dict[str, Any] = {}
-        given = arguments.checked("distinct", options, method_options.DISTINCT_CHECKS, further)
+        optional("filter", filter, arguments.mapping)
+        given, further = given_options("distinct", method_options.DistinctOptions, options)
         call = self._begin(session, given.pop("timeoutMS", None)) or await refused()
         operation = Distinct(
             *self._names,
@@ -302,13 +296,12 @@ class AsyncCollection(CollectionBase[DocumentT]):
             TypeError, ValueError: An argument is wrong; the message names the allowed values.
             PyMongoError: The operation failed.
 
-        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable read).
+        Retries: as a retryable read (docs/retries.md).
 
         Source: CRUD specification.
         """
         arguments.converted("filter", filter, arguments.mapping)
-        further: dict[str, Any] = {}
-        given = arguments.checked("count_documents", options, method_options.COUNT_CHECKS, further)
+        given, further = given_options("count_documents", method_options.CountOptions, options)
         call = self._begin(session, given.pop("timeoutMS", None)) or await refused()
         pipeline = count_pipeline(filter, given.pop("skip", 0), given.pop("limit", 0))
         operation = CountDocuments(
@@ -331,12 +324,11 @@ class AsyncCollection(CollectionBase[DocumentT]):
             TypeError, ValueError: An argument is wrong; the message names the allowed values.
             PyMongoError: The operation failed.
 
-        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable read).
+        Retries: as a retryable read (docs/retries.md).
 
         Source: CRUD specification.
         """
-        further: dict[str, Any] = {}
-        given = arguments.checked("estimated_document_count", options, method_options.ESTIMATE_CHECKS, further)
+        given, further = given_options("estimated_document_count", method_options.EstimateOptions, options)
         call = self._begin(given.pop("session", None), given.pop("timeoutMS", None)) or await refused()
         operation = Count(*self._names, comment=comment, options=further, **self._read_arguments(given))
         return await self._core.executor.execute(operation, call)
@@ -359,9 +351,13 @@ def _with_limits(options: Mapping[str, Any], skip: int, limit: int) -> Mapping[s
     """Return the options of a query with those that are arguments of their own."""
     if not skip and not limit:
         return options
-    given = {**options}
-    if skip:
-        given["skip"] = skip
-    if limit:
-        given["limit"] = limit
-    return given
+    return {**options, "skip": skip or None, "limit": limit or None}
+
+
+def _aggregate_options(
+    method: str, options: Mapping[str, Any], let: Any, comment: Any
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the options of a pipeline, checked, with those that are arguments of their own, and further fields."""
+    given, further = given_options(method, method_options.AggregateOptions, options)
+    own = {"let": optional("let", let, arguments.mapping), "comment": comment}
+    return given | {name: value for name, value in own.items() if value is not None}, further

@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
+from motorlite._api.arguments.checks import for_operation, given_options, given_write_concern, optional
+from motorlite._api.arguments.find_options import sort_document
+from motorlite._api.arguments.method_options import FindAndModifyOptions
 from motorlite._api.collection.base import CollectionBase
 from motorlite._api.collection.documents import id_first, identified
-from motorlite._api.transaction_blocks import BOUND
+from motorlite._api.session import BOUND
 from motorlite._api.turns import refused
 from motorlite._api.typings import DocumentT
-from motorlite._base.arguments import boolean, collation_document, converted, hint_value, mapping, server_milliseconds
+from motorlite._base.arguments import (
+    boolean,
+    check_replacement,
+    check_update,
+    collation_document,
+    converted,
+    fields_document,
+    hint_value,
+    mapping,
+    server_milliseconds,
+    wrong,
+)
+from motorlite._operations.find_and_modify import FindAndModify
 from motorlite._operations.single_writes import Delete, Insert, Update
 from motorlite._operations.statements import delete_statement, replace_statement, update_statement
 from motorlite._operations.usual_writes import UsualWrites
@@ -21,13 +36,13 @@ if TYPE_CHECKING:
     from bson.raw_bson import RawBSONDocument
 
     from motorlite._api.session import AsyncClientSession
-    from motorlite._api.typings import Filter
+    from motorlite._api.typings import Filter, Projection
     from motorlite._base.arguments import Hint, Pipeline
     from motorlite.collation import CollationLike
 
 
 class AsyncCollection(CollectionBase[DocumentT]):
-    """insert_one, update, replace and delete."""
+    """insert_one, update, replace and delete, and find_one_and_..."""
 
     __slots__ = ()
 
@@ -57,7 +72,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
             DuplicateKeyError: A document with the same unique key exists.
             PyMongoError: The operation failed.
 
-        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable write).
+        Retries: as a retryable write (docs/retries.md).
 
         Source: CRUD specification.
         """
@@ -83,7 +98,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
             write_concern=write_concern,
             bypass_document_validation=bypass_document_validation,
             comment=comment,
-            max_time_ms=_limit(max_time_ms),
+            max_time_ms=optional("max_time_ms", max_time_ms, server_milliseconds),
         )
         await self._core.executor.execute(operation, call)
         return InsertOneResult(inserted_id, write_concern.acknowledged)
@@ -131,7 +146,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
             TypeError, ValueError, bson.errors.InvalidDocument: An argument is wrong, or BSON cannot encode it.
             PyMongoError: The operation failed.
 
-        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable write).
+        Retries: as a retryable write (docs/retries.md).
 
         Source: CRUD specification.
         """
@@ -144,7 +159,8 @@ class AsyncCollection(CollectionBase[DocumentT]):
             hint=None if hint is None else hint_value(hint),
             sort=sort,
         )
-        return await self._update(statement, bypass_document_validation, session, let, comment, timeoutMS, max_time_ms)
+        options = (session, let, comment, timeoutMS, max_time_ms, bypass_document_validation)
+        return UpdateResult(*await self._change(Update, statement, *options))
 
     async def update_many(
         self,
@@ -182,8 +198,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
             TypeError, ValueError, bson.errors.InvalidDocument: An argument is wrong, or BSON cannot encode it.
             PyMongoError: The operation failed.
 
-        Retries: overload errors only (up to 5, with backoff); not after network errors, since it may affect
-        several documents.
+        Retries: overload errors only, since it may affect several documents (docs/retries.md).
 
         Source: CRUD specification.
         """
@@ -196,7 +211,8 @@ class AsyncCollection(CollectionBase[DocumentT]):
             array_filters=array_filters,
             hint=None if hint is None else hint_value(hint),
         )
-        return await self._update(statement, bypass_document_validation, session, let, comment, timeoutMS, max_time_ms)
+        options = (session, let, comment, timeoutMS, max_time_ms, bypass_document_validation)
+        return UpdateResult(*await self._change(Update, statement, *options))
 
     async def replace_one(
         self,
@@ -234,7 +250,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
             TypeError, ValueError, bson.errors.InvalidDocument: An argument is wrong, or BSON cannot encode it.
             PyMongoError: The operation failed.
 
-        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable write).
+        Retries: as a retryable write (docs/retries.md).
 
         Source: CRUD specification.
         """
@@ -246,45 +262,8 @@ class AsyncCollection(CollectionBase[DocumentT]):
             hint=None if hint is None else hint_value(hint),
             sort=sort,
         )
-        return await self._update(statement, bypass_document_validation, session, let, comment, timeoutMS, max_time_ms)
-
-    async def _update(
-        self,
-        statement: dict[str, Any],
-        bypass_document_validation: bool | None,
-        session: AsyncClientSession | None,
-        let: Mapping[str, Any] | None,
-        comment: Any,
-        timeout_ms: float | None,
-        max_time_ms: float | None,
-    ) -> UpdateResult:
-        if (
-            bypass_document_validation is None
-            and session is None
-            and let is None
-            and comment is None
-            and max_time_ms is None
-            and not BOUND
-        ):
-            usual = self._usual_writes or self._make_usual_writes()
-            if usual.are_possible:
-                call = self._begin(None, timeout_ms) or await refused()
-                return UpdateResult(await self._core.executor.execute(usual.update(statement), call), True)
-        if let is not None:
-            converted("let", let, mapping)
-        write_concern = self._write_concern(session)
-        call = self._begin(session, timeout_ms, write_concern.acknowledged) or await refused()
-        operation = Update(
-            *self._names,
-            statement,
-            codec_options=self._settings.codec_options,
-            write_concern=write_concern,
-            bypass_document_validation=bypass_document_validation,
-            let=let,
-            comment=comment,
-            max_time_ms=_limit(max_time_ms),
-        )
-        return UpdateResult(await self._core.executor.execute(operation, call), write_concern.acknowledged)
+        options = (session, let, comment, timeoutMS, max_time_ms, bypass_document_validation)
+        return UpdateResult(*await self._change(Update, statement, *options))
 
     async def delete_one(
         self,
@@ -314,7 +293,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
             TypeError, ValueError: An argument is wrong.
             PyMongoError: The operation failed.
 
-        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable write).
+        Retries: as a retryable write (docs/retries.md).
 
         Source: CRUD specification.
         """
@@ -323,7 +302,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
             collation=None if collation is None else collation_document(collation),
             hint=None if hint is None else hint_value(hint),
         )
-        return await self._delete(statement, session, let, comment, timeoutMS, max_time_ms)
+        return DeleteResult(*await self._change(Delete, statement, session, let, comment, timeoutMS, max_time_ms))
 
     async def delete_many(
         self,
@@ -353,8 +332,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
             TypeError, ValueError: An argument is wrong.
             PyMongoError: The operation failed.
 
-        Retries: overload errors only (up to 5, with backoff); not after network errors, since it may affect
-        several documents.
+        Retries: overload errors only, since it may affect several documents (docs/retries.md).
 
         Source: CRUD specification.
         """
@@ -364,48 +342,212 @@ class AsyncCollection(CollectionBase[DocumentT]):
             collation=None if collation is None else collation_document(collation),
             hint=None if hint is None else hint_value(hint),
         )
-        return await self._delete(statement, session, let, comment, timeoutMS, max_time_ms)
+        return DeleteResult(*await self._change(Delete, statement, session, let, comment, timeoutMS, max_time_ms))
 
-    async def _delete(
+    async def _change(
         self,
+        kind: type[Update] | type[Delete],
         statement: dict[str, Any],
         session: AsyncClientSession | None,
         let: Mapping[str, Any] | None,
         comment: Any,
         timeout_ms: float | None,
         max_time_ms: float | None,
-    ) -> DeleteResult:
+        bypass_document_validation: bool | None = None,
+    ) -> tuple[Any, bool]:
+        """Execute an update or a deletion. Return the reply, and whether it was acknowledged."""
         if (
             session is None
             and let is None
             and comment is None
             and max_time_ms is None
             and not BOUND
-            and "hint" not in statement
+            and bypass_document_validation is None
+            and (kind is Update or "hint" not in statement)
         ):
             usual = self._usual_writes or self._make_usual_writes()
             if usual.are_possible:
                 call = self._begin(None, timeout_ms) or await refused()
-                return DeleteResult(await self._core.executor.execute(usual.delete(statement), call), True)
-        if let is not None:
-            converted("let", let, mapping)
+                usual_operation = usual.update(statement) if kind is Update else usual.delete(statement)
+                return await self._core.executor.execute(usual_operation, call), True
+        optional("let", let, mapping)
         write_concern = self._write_concern(session)
         call = self._begin(session, timeout_ms, write_concern.acknowledged) or await refused()
-        operation = Delete(
+        validation: dict[str, Any] = {}
+        if bypass_document_validation is not None:  # there is no such option of a deletion
+            validation["bypass_document_validation"] = bypass_document_validation
+        operation = kind(
             *self._names,
             statement,
             codec_options=self._settings.codec_options,
             write_concern=write_concern,
             let=let,
             comment=comment,
-            max_time_ms=_limit(max_time_ms),
+            max_time_ms=optional("max_time_ms", max_time_ms, server_milliseconds),
+            **validation,
         )
-        return DeleteResult(await self._core.executor.execute(operation, call), write_concern.acknowledged)
+        return await self._core.executor.execute(operation, call), write_concern.acknowledged
+
+    # --- writes that return the document ---
+
+    async def find_one_and_delete(
+        self,
+        filter: Filter,
+        projection: Projection | None = None,
+        sort: Hint | None = None,
+        hint: Hint | None = None,
+        session: AsyncClientSession | None = None,
+        let: Mapping[str, Any] | None = None,
+        comment: Any = None,
+        **options: Unpack[FindAndModifyOptions],
+    ) -> DocumentT | None:
+        """Delete the first matching document and return it. None if none matches.
+
+        Args:
+            filter: A query.
+            projection: The fields to return: a mapping, or names to include.
+            sort: The order that determines the first match.
+            hint: The index to use, by name or by keys (MongoDB 4.4 and later).
+            session: The session to use.
+            let: Variables for aggregation expressions (MongoDB 5.0 and later).
+            comment: Shown in the server's log and profile.
+            options: See `FindAndModifyOptions`.
+
+        Raises:
+            TypeError, ValueError: An argument is wrong; the message names the allowed values.
+            PyMongoError: The operation failed.
+
+        Retries: as a retryable write (docs/retries.md).
+
+        Source: CRUD specification.
+        """
+        given: dict[str, Any] = {"let": let, "comment": comment, "hint": hint_value(hint)}
+        return await self._find_and_modify("delete", filter, projection, sort, session, given, {**options})
+
+    async def find_one_and_replace(
+        self,
+        filter: Filter,
+        replacement: Mapping[str, Any],
+        projection: Projection | None = None,
+        sort: Hint | None = None,
+        upsert: bool = False,
+        return_document: bool = False,
+        hint: Hint | None = None,
+        session: AsyncClientSession | None = None,
+        let: Mapping[str, Any] | None = None,
+        comment: Any = None,
+        **options: Unpack[FindAndModifyOptions],
+    ) -> DocumentT | None:
+        """Replace the first matching document and return it. None if none matches.
+
+        Args:
+            filter: A query.
+            replacement: The new document.
+            projection: The fields to return: a mapping, or names to include.
+            sort: The order that determines the first match.
+            upsert: Insert the replacement if none matches.
+            return_document: `ReturnDocument.BEFORE` or `ReturnDocument.AFTER`.
+            hint: The index to use, by name or by keys (MongoDB 4.4 and later).
+            session: The session to use.
+            let: Variables for aggregation expressions (MongoDB 5.0 and later).
+            comment: Shown in the server's log and profile.
+            options: See `FindAndModifyOptions`.
+
+        Raises:
+            TypeError, ValueError, bson.errors.InvalidDocument: An argument is wrong, or BSON cannot encode it.
+            PyMongoError: The operation failed.
+
+        Retries: as a retryable write (docs/retries.md).
+
+        Source: CRUD specification.
+        """
+        check_replacement(replacement)
+        given: dict[str, Any] = {"let": let, "comment": comment, "hint": hint_value(hint)}
+        given |= {"replacement": replacement, **_write_arguments(upsert, return_document)}
+        return await self._find_and_modify("replace", filter, projection, sort, session, given, {**options})
+
+    async def find_one_and_update(
+        self,
+        filter: Filter,
+        update: Mapping[str, Any] | Pipeline,
+        projection: Projection | None = None,
+        sort: Hint | None = None,
+        upsert: bool = False,
+        return_document: bool = False,
+        array_filters: Sequence[Mapping[str, Any]] | None = None,
+        hint: Hint | None = None,
+        session: AsyncClientSession | None = None,
+        let: Mapping[str, Any] | None = None,
+        comment: Any = None,
+        **options: Unpack[FindAndModifyOptions],
+    ) -> DocumentT | None:
+        """Update the first matching document and return it. None if none matches.
+
+        Args:
+            filter: A query.
+            update: Update operators, or a list of stages.
+            projection: The fields to return: a mapping, or names to include.
+            sort: The order that determines the first match.
+            upsert: Insert a document if none matches.
+            return_document: `ReturnDocument.BEFORE` or `ReturnDocument.AFTER`.
+            array_filters: Filters that select the array elements to update.
+            hint: The index to use, by name or by keys (MongoDB 4.4 and later).
+            session: The session to use.
+            let: Variables for aggregation expressions (MongoDB 5.0 and later).
+            comment: Shown in the server's log and profile.
+            options: See `FindAndModifyOptions`.
+
+        Raises:
+            TypeError, ValueError, bson.errors.InvalidDocument: An argument is wrong, or BSON cannot encode it.
+            PyMongoError: The operation failed.
+
+        Retries: as a retryable write (docs/retries.md).
+
+        Source: CRUD specification.
+        """
+        check_update(update)
+        given: dict[str, Any] = {"let": let, "comment": comment, "hint": hint_value(hint)}
+        given |= {"update": update, "array_filters": array_filters}
+        given |= _write_arguments(upsert, return_document)
+        return await self._find_and_modify("update", filter, projection, sort, session, given, {**options})
+
+    async def _find_and_modify(
+        self,
+        change: str,
+        filter: Filter,
+        projection: Projection | None,
+        sort: Hint | None,
+        session: AsyncClientSession | None,
+        given: dict[str, Any],
+        options: dict[str, Any],
+    ) -> DocumentT | None:
+        found, further = given_options(f"find_one_and_{change}", FindAndModifyOptions, options)
+        optional("let", given["let"], mapping)
+        settings = self._settings
+        write_concern = given_write_concern(further, self._write_concern(session))
+        call = self._begin(session, found.pop("timeoutMS", None), write_concern.acknowledged) or await refused()
+        given |= for_operation(found)
+        operation: FindAndModify[DocumentT] = FindAndModify(
+            self._database_name,
+            self._name,
+            filter,
+            projection=None if projection is None else fields_document(projection),
+            sort=optional("sort", sort, sort_document),
+            codec_options=settings.codec_options,
+            write_concern=write_concern,
+            options=further,
+            **given,
+        )
+        document: DocumentT | None = await self._core.executor.execute(operation, call)
+        return document
 
 
 def _flag(name: str, value: Any) -> bool:
     return value if type(value) is bool else bool(converted(name, value, boolean))
 
 
-def _limit(max_time_ms: float | None) -> int | None:
-    return None if max_time_ms is None else converted("max_time_ms", max_time_ms, server_milliseconds)
+def _write_arguments(upsert: bool, return_document: bool) -> dict[str, bool]:
+    converted("upsert", upsert, boolean)
+    if not isinstance(return_document, bool):
+        raise TypeError(wrong("return_document", return_document, "ReturnDocument.BEFORE or ReturnDocument.AFTER"))
+    return {"upsert": upsert, "return_new": return_document}

@@ -6,18 +6,18 @@ from abc import ABC, abstractmethod
 from collections import deque
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Self
 
+from motorlite._api.arguments.checks import optional
 from motorlite._api.call_options import effective
 from motorlite._api.cursors.server_cursor import TWO_READERS, GetMoreOptions, ServerCursor
 from motorlite._api.session import resolved, state_of
 from motorlite._api.turns import give_way
 from motorlite._api.typings import DocumentT
-from motorlite._base.arguments import converted, milliseconds, positive
+from motorlite._base.arguments import milliseconds, positive
 from motorlite._operations.contract import Call
 from motorlite.errors import InvalidOperation, PyMongoError
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
-    from types import TracebackType
+    from collections.abc import Awaitable, Callable, Generator
 
     from bson.codec_options import CodecOptions
 
@@ -186,7 +186,7 @@ class CursorBase(ABC, Generic[DocumentT]):
         Raises:
             StopAsyncIteration: There are no more documents.
 
-        Retries: getMore for overload errors only (up to 5, with backoff).
+        Retries: getMore for overload errors only (docs/retries.md).
         """
         return await self.__anext__()
 
@@ -203,10 +203,9 @@ class CursorBase(ABC, Generic[DocumentT]):
         Raises:
             TypeError, ValueError: `length` is not a positive integer.
 
-        Retries: getMore for overload errors only (up to 5, with backoff).
+        Retries: getMore for overload errors only (docs/retries.md).
         """
-        if length is not None:
-            converted("length", length, positive)
+        optional("length", length, positive)
         found: list[DocumentT] = []
         is_patient = not self._get_more.is_endless
         try:
@@ -265,11 +264,9 @@ class CursorBase(ABC, Generic[DocumentT]):
         Args:
             timeoutMS: Time limit of the killCursors command; by default the cursor's limit, restarted.
 
-        Retries: overload errors (up to 5, with backoff). Errors are not raised: the server closes an
-        abandoned cursor by itself, later.
+        Retries: overload errors only (docs/retries.md). Errors are not raised: the server closes the cursor later.
         """
-        if timeoutMS is not None:
-            converted("timeoutMS", timeoutMS, milliseconds)
+        optional("timeoutMS", timeoutMS, milliseconds)
         self._is_closed = True
         self._documents.clear()
         if self._cursor is not None:
@@ -278,9 +275,7 @@ class CursorBase(ABC, Generic[DocumentT]):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *raised: object) -> None:
         await self.close()
 
     aclose = close
@@ -313,3 +308,50 @@ class CursorBase(ABC, Generic[DocumentT]):
     def session(self) -> AsyncClientSession | None:
         """The explicit session of the cursor."""
         return self._session
+
+
+class Batches(Generic[DocumentT]):
+    """The remaining documents of a cursor, as lists: one for each batch."""
+
+    __module__ = "motorlite.cursor"
+
+    __slots__ = ("_cursor", "_next_batch")
+
+    def __init__(self, cursor: object, next_batch: Callable[[], Awaitable[list[DocumentT] | None]]) -> None:
+        self._cursor = cursor
+        # Returns None at the end.
+        self._next_batch = next_batch
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._cursor!r}>"
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> list[DocumentT]:
+        batch = await self._next_batch()
+        if batch is None:
+            raise StopAsyncIteration
+        return batch
+
+
+class BatchedCursor(CursorBase[DocumentT]):
+    """A cursor that can be read batch by batch."""
+
+    __slots__ = ()
+
+    def batches(self) -> Batches[DocumentT]:
+        """Return the remaining documents in lists, one for each batch: ``async for batch in cursor.batches()``.
+
+        The first list has the rest of the current batch. A list has at least one document.
+
+        Retries: getMore for overload errors only (docs/retries.md).
+        """
+        return Batches(self, self._next_batch)
+
+    async def _next_batch(self) -> list[DocumentT] | None:
+        if not (self._documents or await self._fill()):
+            return None
+        documents = list(self._documents)
+        self._documents.clear()
+        return documents

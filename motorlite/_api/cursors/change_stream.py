@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import bson
 
+from motorlite._api.arguments.checks import optional
 from motorlite._api.call_options import effective
 from motorlite._api.cursors.base import CursorBase
 from motorlite._api.cursors.server_cursor import TWO_READERS, ServerCursor, was_not_executed
 from motorlite._api.session import state_of
 from motorlite._api.turns import give_way
 from motorlite._api.typings import DocumentT
-from motorlite._base.arguments import converted, positive
+from motorlite._base.arguments import positive
 from motorlite._base.error_codes import CURSOR_NOT_FOUND
 from motorlite._operations.change_stream import WatchMore, is_resumable
 from motorlite._operations.contract import Call
@@ -291,8 +292,7 @@ class AsyncChangeStream(CursorBase[DocumentT]):
             PyMongoError: The stream could not continue. It is closed, unless `alive` is true: then the next step
                 resumes.
 
-        Retries: getMore for overload errors (up to 5, with backoff). After another error that permits it, the stream
-        resumes with an aggregate command (retryable read).
+        Retries: getMore for overload errors only; the stream resumes by a retryable read (docs/retries.md).
         """
         return await self.__anext__()
 
@@ -306,8 +306,7 @@ class AsyncChangeStream(CursorBase[DocumentT]):
             InvalidOperation: The pipeline removed the change's `_id`, the resume token.
             PyMongoError: As in `next`.
 
-        Retries: getMore for overload errors (up to 5, with backoff). After another error that permits it, the stream
-        resumes with an aggregate command (retryable read).
+        Retries: getMore for overload errors only; the stream resumes by a retryable read (docs/retries.md).
         """
         if not self._documents:
             if self._cursor is not None:
@@ -326,11 +325,9 @@ class AsyncChangeStream(CursorBase[DocumentT]):
             TypeError, ValueError: `length` is not a positive integer.
             PyMongoError: As in `next`.
 
-        Retries: getMore for overload errors (up to 5, with backoff). After another error that permits it, the stream
-        resumes with an aggregate command (retryable read).
+        Retries: getMore for overload errors only; the stream resumes by a retryable read (docs/retries.md).
         """
-        if length is not None:
-            converted("length", length, positive)
+        optional("length", length, positive)
         taken: list[DocumentT] = []
         found: list[DocumentT] = []
         place = self._position.place

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, TypeVar
 
 from bson.raw_bson import RawBSONDocument
 
-from motorlite._api.cursors.batches import BatchedCursor
+from motorlite._api.arguments.checks import for_operation
+from motorlite._api.cursors.base import BatchedCursor
 from motorlite._api.cursors.cursor import AsyncCursor
 from motorlite._api.cursors.server_cursor import GetMoreOptions
 from motorlite._api.time_limits import CursorLimits
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
     from motorlite._api.settings import Settings
     from motorlite._client.core import Core
     from motorlite._operations.contract import CallOptions, CursorReply, Operation
-
-
-# Cursors of commands other than find: aggregations, lists and user-defined commands.
 
 
 class AsyncCommandCursor(BatchedCursor[DocumentT]):
@@ -76,7 +74,7 @@ class AsyncCommandCursor(BatchedCursor[DocumentT]):
     async def try_next(self) -> DocumentT | None:
         """Return the next document, or None if the server has none right now. Asks the server at most once.
 
-        Retries: getMore for overload errors only (up to 5, with backoff).
+        Retries: getMore for overload errors only (docs/retries.md).
         """
         if not self._documents:
             if self._cursor is not None:
@@ -118,7 +116,7 @@ class AsyncRawBatchCursor(AsyncCursor[Any]):
         Raises:
             StopAsyncIteration: There are no more documents.
 
-        Retries: getMore for overload errors only (up to 5, with backoff).
+        Retries: getMore for overload errors only (docs/retries.md).
         """
         return await self.__anext__()
 
@@ -128,7 +126,7 @@ class AsyncRawBatchCursor(AsyncCursor[Any]):
         Args:
             timeoutMS: Time limit of the operation; 0 for no limit.
 
-        Retries: overload errors only (up to 5, with backoff).
+        Retries: overload errors only (docs/retries.md).
         """
         # With the collection's own codec options.
         return await self._clone(AsyncCursor, self._collection._settings).explain(timeoutMS)
@@ -159,7 +157,7 @@ class AsyncRawBatchCommandCursor(AsyncCommandCursor[Any]):
         Raises:
             StopAsyncIteration: There are no more documents.
 
-        Retries: getMore for overload errors only (up to 5, with backoff).
+        Retries: getMore for overload errors only (docs/retries.md).
         """
         return await self.__anext__()
 
@@ -168,52 +166,8 @@ class AsyncRawBatchCommandCursor(AsyncCommandCursor[Any]):
 
 CursorT = TypeVar("CursorT", bound=AsyncCommandCursor[Any])
 
-# Maps the server's option names to the operation's argument names.
-_ARGUMENTS = {
-    "allowDiskUse": "allow_disk_use",
-    "batchSize": "batch_size",
-    "bypassDocumentValidation": "bypass_document_validation",
-    "collation": "collation",
-    "hint": "hint",
-    "let": "let",
-    "comment": "comment",
-    "maxTimeMS": "max_time_ms",
-}
-
 
 def aggregation(
-    core: Core,
-    settings: Settings,
-    names: tuple[str, str | None],
-    pipeline: Any,
-    session: AsyncClientSession | None,
-    options: dict[str, Any],
-    read: type[Aggregate] = Aggregate,
-) -> AsyncCommandCursor[Any]:
-    """Create the cursor of a pipeline. `options` are checked and have the server's names.
-
-    `read` is the operation for a pipeline that does not write.
-
-    Raises:
-        TypeError: The pipeline is not a list of mappings.
-        ConfigurationError: The timeout's mode conflicts with the other arguments.
-    """
-    return _aggregation(AsyncCommandCursor, core, settings, names, pipeline, session, options, read)
-
-
-def raw_aggregation(
-    core: Core,
-    settings: Settings,
-    names: tuple[str, str | None],
-    pipeline: Any,
-    session: AsyncClientSession | None,
-    options: dict[str, Any],
-) -> AsyncRawBatchCommandCursor:
-    """Create the cursor of a pipeline that returns batches as they are on the wire. Raises like `aggregation`."""
-    return _aggregation(AsyncRawBatchCommandCursor, core, settings, names, pipeline, session, options, Aggregate)
-
-
-def _aggregation(
     kind: type[CursorT],
     core: Core,
     settings: Settings,
@@ -221,8 +175,17 @@ def _aggregation(
     pipeline: Any,
     session: AsyncClientSession | None,
     options: dict[str, Any],
-    read: type[Aggregate],
+    fields: Mapping[str, Any],
+    read: type[Aggregate] = Aggregate,
 ) -> CursorT:
+    """Create the cursor of a pipeline. `options` are checked and have the server's names.
+
+    `fields` are further ones of the command; `read` is the operation for a pipeline that does not write.
+
+    Raises:
+        TypeError: The pipeline is not a list of mappings.
+        ConfigurationError: The timeout's mode conflicts with the other arguments.
+    """
     stages = arguments.converted("pipeline", pipeline, arguments.mappings)
     is_write = has_write_stage(stages)
     mode = options.pop("timeoutMode", None)
@@ -244,8 +207,9 @@ def _aggregation(
         prefetch=options.pop("prefetch", 0),
         read_preference=settings.read_preference,
     )
-    keywords = {_ARGUMENTS[name]: value for name, value in options.items() if name in _ARGUMENTS}
-    rest = {name: value for name, value in options.items() if name not in _ARGUMENTS}
+    if "explain" in options:  # a field of the command like others
+        fields = {"explain": options.pop("explain"), **fields}
+    keywords = for_operation(options)
 
     def make() -> Aggregate:
         given = {
@@ -255,7 +219,7 @@ def _aggregation(
             "read_concern": settings.read_concern,
             "codec_options": settings.codec_options,
             "time_limit": limits.time_limit,
-            "options": rest,
+            "options": fields,
         }
         if not is_write:
             return read(*names, stages, **given)

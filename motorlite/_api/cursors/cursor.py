@@ -7,21 +7,19 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from bson.code import Code
 
+from motorlite._api.arguments.checks import optional
 from motorlite._api.arguments.find_options import FIND_CHECKS, find_arguments, sort_document, unwrapped
-from motorlite._api.call_options import effective
 from motorlite._api.constants import CursorType
-from motorlite._api.cursors.batches import BatchedCursor
+from motorlite._api.cursors.base import BatchedCursor
 from motorlite._api.cursors.server_cursor import GetMoreOptions
-from motorlite._api.session import begin
 from motorlite._api.time_limits import CursorLimits
-from motorlite._api.turns import refuse, refused
+from motorlite._api.turns import refused
 from motorlite._api.typings import DocumentT
 from motorlite._base import arguments
 from motorlite._base.arguments import wrong
-from motorlite._operations.contract import Call
 from motorlite._operations.counts import Distinct
 from motorlite._operations.find import ExhaustFind, Find
-from motorlite.errors import InvalidOperation, OperationFailure, PyMongoError
+from motorlite.errors import InvalidOperation, OperationFailure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -185,11 +183,11 @@ class AsyncCursor(BatchedCursor[DocumentT]):
         Args:
             timeoutMS: Time limit of the operation; 0 for no limit.
 
-        Retries: overload errors only (up to 5, with backoff).
+        Retries: overload errors only (docs/retries.md).
         """
         from motorlite._operations.counts import Explain
 
-        call = self._begin(timeoutMS) or await refused()
+        call = self._collection._begin(self._session, timeoutMS) or await refused()
         return await self._core.executor.execute(Explain(self._first_operation()), call)
 
     async def distinct(self, key: str, timeoutMS: float | None = None) -> list[Any]:
@@ -199,23 +197,13 @@ class AsyncCursor(BatchedCursor[DocumentT]):
             key: The name of the field.
             timeoutMS: Time limit of the operation; 0 for no limit.
 
-        Retries: overload errors (up to 5, with backoff); network errors and failovers once (retryable read).
+        Retries: as a retryable read (docs/retries.md).
         """
         arguments.converted("key", key, arguments.text)
-        call = self._begin(timeoutMS) or await refused()
+        call = self._collection._begin(self._session, timeoutMS) or await refused()
         query = {name: value for name, value in self._query.items() if name in _DISTINCT_OPTIONS}
         operation = Distinct(*self._names, key, self._filter, **find_arguments(self._settings, query))
         return await self._core.executor.execute(operation, call)
-
-    def _begin(self, timeout_ms: float | None) -> Call | None:
-        settings = self._settings
-        try:
-            self._core.enter()
-            state, limit = begin(self._session, self._core, settings.timeout, timeout_ms)
-        except PyMongoError as error:
-            refuse(error)
-            return None
-        return Call(state, limit, options=effective(settings.call_options))
 
     # --- copies ---
 
@@ -254,7 +242,7 @@ class AsyncCursor(BatchedCursor[DocumentT]):
     async def rewind(self) -> Self:
         """Close the cursor, and run its query again at the next step.
 
-        Retries: killCursors for overload errors (up to 5, with backoff).
+        Retries: killCursors for overload errors only (docs/retries.md).
         """
         await self.close()
         self._cursor = None
@@ -273,12 +261,12 @@ class AsyncCursor(BatchedCursor[DocumentT]):
         if self._cursor is not None or self._is_closed:
             raise InvalidOperation("a query cannot be changed after it has run; use clone()")
 
-    def _set(self, name: str, value: Any) -> Self:
-        """Set an option of the query; None removes it."""
+    def _set(self, name: str, value: Any, argument: str | None = None) -> Self:
+        """Set an option of the query; None removes it. `argument` is the name of the setter's argument, if another."""
         self._check_not_started()
         self._query.pop(name, None)
         if value is not None:
-            self._query[name] = arguments.converted(name, value, FIND_CHECKS[name])
+            self._query[name] = arguments.converted(argument or name, value, FIND_CHECKS[name])
         self._check_exhaust()
         return self
 
@@ -324,11 +312,7 @@ class AsyncCursor(BatchedCursor[DocumentT]):
 
     def hint(self, index: arguments.Hint | None) -> Self:
         """Set the index to use, by name or by keys; None lets the server choose."""
-        self._check_not_started()
-        self._query.pop("hint", None)
-        if index is not None:
-            self._query["hint"] = arguments.converted("index", index, arguments.hint_value)
-        return self
+        return self._set("hint", index, "index")
 
     def comment(self, comment: Any) -> Self:
         """Set a comment for the server's log and profile."""
@@ -341,10 +325,8 @@ class AsyncCursor(BatchedCursor[DocumentT]):
     def max_await_time_ms(self, max_await_time_ms: float | None) -> Self:
         """Set the time that the server waits for new documents, milliseconds (`CursorType.TAILABLE_AWAIT`)."""
         self._check_not_started()
-        if max_await_time_ms is not None:
-            check = arguments.server_milliseconds
-            max_await_time_ms = arguments.converted("max_await_time_ms", max_await_time_ms, check)
-        self._get_more.max_await_time_ms = max_await_time_ms
+        check = arguments.server_milliseconds
+        self._get_more.max_await_time_ms = optional("max_await_time_ms", max_await_time_ms, check)
         return self
 
     def collation(self, collation: CollationLike | None) -> Self:

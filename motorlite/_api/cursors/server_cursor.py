@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic
 
 import bson
@@ -39,51 +40,26 @@ _CLOSED_ON_SERVER = frozenset({43, 237, 175, 136})
 TWO_READERS: Final = "two tasks are reading from the same cursor; give each its own, or take turns"
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class GetMoreOptions:
     """The options of a cursor's getMore commands. The cursor's setters may change them."""
 
-    __slots__ = (
-        "batch_size",
-        "comment",
-        "is_await_data",
-        "is_endless",
-        "is_exhaust",
-        "is_raw",
-        "limit",
-        "max_await_time_ms",
-        "prefetch",
-        "read_preference",
-    )
-
-    def __init__(
-        self,
-        *,
-        batch_size: int = 0,
-        comment: Any = None,
-        is_await_data: bool = False,
-        is_endless: bool = False,
-        is_raw: bool = False,
-        limit: int = 0,
-        max_await_time_ms: float | None = None,
-        prefetch: int = 0,
-        read_preference: ServerMode | None = None,
-    ) -> None:
-        # 0: the server chooses.
-        self.batch_size: int = batch_size
-        self.comment: Any = comment
-        self.is_await_data: bool = is_await_data
-        # The server never ends the cursor: after an empty batch, more documents may come.
-        self.is_endless: bool = is_endless
-        # The server streams the batches.
-        self.is_exhaust: bool = False
-        # The program gets each batch as the bytes of its documents, which are RawBSONDocuments here.
-        self.is_raw: bool = is_raw
-        # 1: request a batch while the program works through the one before.
-        self.prefetch: int = prefetch
-        # The maximum number of documents that the cursor returns in total; 0: no limit.
-        self.limit: int = limit
-        self.max_await_time_ms: float | None = max_await_time_ms
-        self.read_preference: ServerMode | None = read_preference
+    # 0: the server chooses.
+    batch_size: int = 0
+    comment: Any = None
+    is_await_data: bool = False
+    # The server never ends the cursor: after an empty batch, more documents may come.
+    is_endless: bool = False
+    # The server streams the batches.
+    is_exhaust: bool = False
+    # The program gets each batch as the bytes of its documents, which are RawBSONDocuments here.
+    is_raw: bool = False
+    # The maximum number of documents that the cursor returns in total; 0: no limit.
+    limit: int = 0
+    max_await_time_ms: float | None = None
+    # 1: request a batch while the program works through the one before.
+    prefetch: int = 0
+    read_preference: ServerMode | None = None
 
 
 class ServerCursor(Generic[DocumentT]):
@@ -366,12 +342,12 @@ class ServerCursor(Generic[DocumentT]):
         if not self.cursor_id:
             return
         lost = self._lose()
-        is_done = False
         try:
-            is_done = await self._kill(lost, timeout_ms)
-        finally:
-            if not is_done:  # cancelled, timed out, or on another event loop: kill the cursor in the background
-                self._core.kill_cursor(lost)
+            self._core.enter()
+        except InvalidOperation:  # the client is closed or bound to another event loop
+            self._core.kill_cursor(lost)
+            return
+        await kill(self._core, lost, self._kill_call(lost, timeout_ms))
 
     def to_kill(self) -> LostCursor | None:
         """Return the server's cursor to a client that closes, unless it is closed or a command is in flight.
@@ -395,14 +371,9 @@ class ServerCursor(Generic[DocumentT]):
         pin, self._pin = self._pin, None
         return LostCursor(self.address, database, collection, cursor_id, session=session, pin=pin)
 
-    async def _kill(self, lost: LostCursor, timeout_ms: float | None) -> bool:
-        """Try to kill the cursor. Return whether nothing is left to do."""
-        core = self._core
-        try:
-            core.enter()
-        except InvalidOperation:  # the client is closed or bound to another event loop
-            return False
-        session = lost.session
+    def _kill_call(self, lost: LostCursor, timeout_ms: float | None) -> Call | None:
+        """Return the call settings of killCursors, or None if it cannot reach the cursor."""
+        core, session = self._core, lost.session
         if session is None and self._explicit_session is not None and not self._explicit_session.has_ended:
             session = state_of(self._explicit_session, core)
         if core.options.load_balanced and lost.pin is None:
@@ -410,21 +381,32 @@ class ServerCursor(Generic[DocumentT]):
             can_be_sent = session is not None and session.transaction is self._transaction and session.is_idle
         else:
             can_be_sent = lost.pin is None or lost.pin.is_usable
-        if can_be_sent:
-            try:
-                operation = kill_command(lost, TimeLimit.DEADLINE)
-                await core.executor.execute(operation, Call(session, self._limits.close(core, timeout_ms)))
-            except PyMongoError as error:
-                if lost.pin is None and not is_settled(error):
-                    return False
-        give_back(lost, core.executor)
-        return True
+        return Call(session, self._limits.close(core, timeout_ms)) if can_be_sent else None
 
     def __del__(self) -> None:
         # May run in another thread, at any point of the event loop's work: the garbage collector runs anywhere.
         # After the client, it may run when the modules are gone, and their names with them.
         if self.cursor_id and not self._core.is_over and not self._core.is_of_parent(self._generation):
             self._core.kill_cursor(self._lose())
+
+
+async def kill(core: Core, cursor: LostCursor, call: Call | None) -> None:
+    """Kill a cursor for the task that has read it, and release what it held. None: there is nothing to send.
+
+    Where that is cancelled or times out, the cursor is killed in the background.
+    """
+    is_done = call is None
+    try:
+        if call is not None:
+            await core.executor.execute(kill_command(cursor, TimeLimit.DEADLINE), call)
+        is_done = True
+    except PyMongoError as error:
+        is_done = cursor.pin is not None or is_settled(error)
+    finally:
+        if is_done:
+            give_back(cursor, core.executor)
+        else:
+            core.kill_cursor(cursor)
 
 
 def was_not_executed(error: PyMongoError) -> bool:

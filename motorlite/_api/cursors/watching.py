@@ -109,8 +109,7 @@ class Watching(Configured[DocumentT]):
         Raises:
             TypeError, ValueError: An argument is wrong; the message names the allowed values.
 
-        Retries: aggregate for overload errors (up to 5, with backoff) and once after a network error or a failover
-        (retryable read); getMore for overload errors only. After other failures of getMore, the stream resumes.
+        Retries: aggregate as a retryable read; after a failed getMore, the stream may resume (docs/retries.md).
 
         Source: change streams specification.
         """

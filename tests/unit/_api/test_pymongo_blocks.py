@@ -17,7 +17,7 @@ from pymongo import _csot
 
 import motorlite
 from motorlite._api import time_limits
-from motorlite._api.time_limits import Theirs, innermost
+from motorlite._api.time_limits import PyMongoBlock, innermost
 from motorlite._base.deadline import NO_DEADLINE, Deadline
 from motorlite.errors import InvalidOperation
 from tests.support.fake_core import FakeCore, fake_client
@@ -304,4 +304,4 @@ async def test_a_pymongo_that_is_being_imported() -> None:
     assert innermost(other) is None
     other.timeout, other._csot = pymongo.timeout, _csot
     with pymongo.timeout(3):
-        assert innermost(other) == Theirs(3.0, 3.0)
+        assert innermost(other) == PyMongoBlock(3.0, 3.0)

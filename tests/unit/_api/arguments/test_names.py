@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from motorlite._api.arguments import method_options
+from motorlite._api.arguments import checks
 from motorlite.errors import InvalidName
 
 if TYPE_CHECKING:
@@ -16,23 +16,23 @@ if TYPE_CHECKING:
 @pytest.mark.parametrize("name", ["", "a b", "a.b", "a$", "a\x00", "a/b", 'a"', "a\\b"])
 def test_wrong_database_names(name: str) -> None:
     with pytest.raises(InvalidName):
-        method_options.database_name(name)
+        checks.database_name(name)
 
 
 @pytest.mark.parametrize("name", ["", "a..b", ".a", "a.", "a$b", "a\x00"])
 def test_wrong_collection_names(name: str) -> None:
     with pytest.raises(InvalidName):
-        method_options.collection_name(name)
+        checks.collection_name(name)
 
 
-@pytest.mark.parametrize("check", [method_options.database_name, method_options.collection_name])
+@pytest.mark.parametrize("check", [checks.database_name, checks.collection_name])
 def test_names_are_text(check: Check) -> None:
     with pytest.raises(TypeError, match="name must be a string, not 3"):
         check(3)
 
 
 def test_right_names() -> None:
-    assert method_options.database_name("$external") == "$external"
-    assert method_options.collection_name("a.b") == "a.b"
-    assert method_options.collection_name("oplog.$main") == "oplog.$main"
-    assert method_options.collection_name("$cmd.aggregate") == "$cmd.aggregate"
+    assert checks.database_name("$external") == "$external"
+    assert checks.collection_name("a.b") == "a.b"
+    assert checks.collection_name("oplog.$main") == "oplog.$main"
+    assert checks.collection_name("$cmd.aggregate") == "$cmd.aggregate"
