@@ -56,7 +56,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar
 
 # Re-exported as in `pymongo.errors`: raised for documents that BSON cannot represent.
 from bson.errors import InvalidDocument as InvalidDocument
@@ -432,26 +432,21 @@ def error_code(error: BaseException) -> int | None:
     return code if isinstance(code, int) else None
 
 
-ErrorT = TypeVar("ErrorT", bound=PyMongoError)
+ErrorT = TypeVar("ErrorT", bound=BaseException | None)
 
 
-@overload
-def detached(error: ErrorT) -> ErrorT: ...
-
-
-@overload
-def detached(error: BaseException) -> BaseException: ...
-
-
-def detached(error: BaseException) -> BaseException:
-    """Return a copy of `error` that is safe to store: without traceback, cause and context.
+def detached(error: ErrorT) -> ErrorT:
+    """Return a copy of `error`, if there is one, that is safe to store: without traceback, cause and context.
 
     A traceback keeps alive every frame that the error passed through, and with them the failed operation's cursor and
     connection.
     """
+    copied: Any = error
     if isinstance(error, PyMongoError):
-        return error._twin(error._state(None))
-    try:
-        return copy.copy(error).with_traceback(None)
-    except Exception:  # an application's own class, whose constructor takes other arguments
-        return PyMongoError(f"{type(error).__name__}: {error}")
+        copied = error._twin(error._state(None))
+    elif error is not None:
+        try:
+            copied = copy.copy(error).with_traceback(None)
+        except Exception:  # an application's own class, whose constructor takes other arguments
+            copied = PyMongoError(f"{type(error).__name__}: {error}")
+    return copied  # type: ignore[no-any-return]

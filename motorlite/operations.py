@@ -84,11 +84,7 @@ class _Delete(_Request):
     _shown = ("filter", "collation", "hint")
 
     def __init__(
-        self,
-        filter: Mapping[str, Any],
-        collation: Any = None,
-        hint: Hint | None = None,
-        namespace: str | None = None,
+        self, filter: Mapping[str, Any], collation: Any = None, hint: Hint | None = None, namespace: str | None = None
     ) -> None:
         arguments.check_mapping("filter", filter)
         self.filter: Mapping[str, Any] = filter
@@ -172,14 +168,7 @@ class ReplaceOne(_Request, Generic[_Document]):
 
 class _Update(_Request):
     __slots__ = ("array_filters", "collation", "filter", "hint", "sort", "update", "upsert")
-    _shown: ClassVar[tuple[str, ...]] = (
-        "filter",
-        "update",
-        "upsert",
-        "collation",
-        "array_filters",
-        "hint",
-    )
+    _shown: ClassVar[tuple[str, ...]] = ("filter", "update", "upsert", "collation", "array_filters", "hint")
 
     def __init__(
         self,
@@ -314,11 +303,7 @@ class SearchIndexModel:
     __slots__ = ("_document",)
 
     def __init__(
-        self,
-        definition: Mapping[str, Any],
-        name: str | None = None,
-        type: str | None = None,
-        **kwargs: Any,
+        self, definition: Mapping[str, Any], name: str | None = None, type: str | None = None, **kwargs: Any
     ) -> None:
         arguments.check_mapping("definition", definition)
         document: dict[str, Any] = {"definition": definition}

@@ -161,10 +161,7 @@ class _WithSecondaries(ServerMode):
     _MODE: ClassVar[int]
 
     def __init__(
-        self,
-        tag_sets: TagSets | None = None,
-        max_staleness: int = -1,
-        hedge: Mapping[str, Any] | None = None,
+        self, tag_sets: TagSets | None = None, max_staleness: int = -1, hedge: Mapping[str, Any] | None = None
     ) -> None:
         super().__init__(self._MODE, tag_sets, max_staleness, hedge)
         if hedge is not None:

@@ -30,7 +30,7 @@ _SENSITIVE: Final = frozenset(
         "copydbgetnonce",
         "copydbsaslstart",
         "copydb",
-    },
+    }
 )
 # Showing a document must not fail if sending it succeeds.
 _LENIENT: Final = CodecOptions[dict[str, Any]](

@@ -71,14 +71,8 @@ HANDLERS: Final[Mapping[str, Mapping[type, tuple[type, str]]]] = {
         events.ConnectionCreatedEvent: (events.ConnectionPoolListener, "connection_created"),
         events.ConnectionReadyEvent: (events.ConnectionPoolListener, "connection_ready"),
         events.ConnectionClosedEvent: (events.ConnectionPoolListener, "connection_closed"),
-        events.ConnectionCheckOutStartedEvent: (
-            events.ConnectionPoolListener,
-            "connection_check_out_started",
-        ),
-        events.ConnectionCheckOutFailedEvent: (
-            events.ConnectionPoolListener,
-            "connection_check_out_failed",
-        ),
+        events.ConnectionCheckOutStartedEvent: (events.ConnectionPoolListener, "connection_check_out_started"),
+        events.ConnectionCheckOutFailedEvent: (events.ConnectionPoolListener, "connection_check_out_failed"),
         events.ConnectionCheckedOutEvent: (events.ConnectionPoolListener, "connection_checked_out"),
         events.ConnectionCheckedInEvent: (events.ConnectionPoolListener, "connection_checked_in"),
         events.PendingReplyStartedEvent: (events.ConnectionPoolListener, "pending_reply_started"),

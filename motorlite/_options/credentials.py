@@ -68,11 +68,7 @@ _RULES: Final = {
     ),
     # Since 2025-09-30 the specification allows credentials only from the environment or a provider.
     "MONGODB-AWS": _Rules(
-        "forbidden",
-        "forbidden",
-        _EXTERNAL,
-        is_source_fixed=True,
-        properties=("AWS_CREDENTIAL_PROVIDER",),
+        "forbidden", "forbidden", _EXTERNAL, is_source_fixed=True, properties=("AWS_CREDENTIAL_PROVIDER",)
     ),
     "MONGODB-OIDC": _Rules(
         "optional",

@@ -12,12 +12,12 @@ from bson.codec_options import CodecOptions
 
 from motorlite._base.hosts import DEFAULT_PORT
 from motorlite._base.values import format_address
-from motorlite._events.registry import registered
 from motorlite._options.credentials import Credentials, build_credentials
 from motorlite._options.rules import check_combination, deprecations, overload_policy
 from motorlite._options.table import ALIASES, BY_NAME, OPTIONS, RENAMED, did_you_mean, value_of
 from motorlite._options.uri import hosts_alone, parse_txt_record, read_uri
 from motorlite.errors import ConfigurationError, InvalidOptionType, InvalidOptionValue
+from motorlite.monitoring import registered
 from motorlite.read_concern import ReadConcern
 from motorlite.read_preferences import ServerMode, make_read_preference, read_pref_mode_from_name
 from motorlite.write_concern import WriteConcern

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final
 from bson.binary import UuidRepresentation
 from bson.codec_options import DatetimeConversion, TypeRegistry
 
-from motorlite._events.registry import LISTENERS
 from motorlite._options.option import Option, Values, keyword_option
 from motorlite._options.overload import OVERLOAD
 from motorlite._options.tracing import tracing_options
@@ -40,6 +39,7 @@ from motorlite._options.values import (
     write_concern_w,
 )
 from motorlite.driver_info import as_driver_info
+from motorlite.monitoring import LISTENERS
 from motorlite.read_preferences import MODES
 from motorlite.server_api import as_server_api
 

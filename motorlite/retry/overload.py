@@ -76,12 +76,7 @@ class OverloadRetry(RetryStrategy):
     def revision_2026_07(cls) -> OverloadRetry:
         """The later public revision: 2 retries after 200 and 400 ms, needs both labels, no bucket, no retargeting."""
         return cls(
-            max_retries=2,
-            is_budgeted=False,
-            first_exponent=1,
-            needs_both_labels=True,
-            retargets=False,
-            handshake="2",
+            max_retries=2, is_budgeted=False, first_exponent=1, needs_both_labels=True, retargets=False, handshake="2"
         )
 
     def with_options(
