@@ -24,7 +24,7 @@ ROOT: Final = Path(__file__).resolve().parents[1] / "motorlite"
 # The modules of the root hold public values, which every layer may use, but for these, which show what lies below them.
 FACES: Final = ("monitoring", "client_options", "client_session", "change_stream", "cursor", "compat")
 # Open to every layer that comes later, in this order.
-OPEN: Final = ("_base", "_errors", "values", "retry", "overload", "monitoring", "_options", "_observe")
+OPEN: Final = ("_base", "values", "retry", "overload", "monitoring", "_options", "_observe")
 # What the layers above the codec read in replies.
 REPLIES: Final = ("_wire.replies", "_wire.replies")
 # A layer, or a module of one, and what it may import from below it.
@@ -163,7 +163,7 @@ SENDERS: Final = ("_execution.sender", "_topology.monitor*", "_connection.*")
 # Kinds of module, and the layers where only some are allowed.
 KINDS: Final = ("Pure", "Shell", "Net")
 LAYER_KINDS: Final[dict[str, tuple[str, ...]]] = {
-    **dict.fromkeys(("_base", "_errors", "values", "overload", "monitoring", "_options", "_wire"), ("Pure",)),
+    **dict.fromkeys(("_base", "values", "overload", "monitoring", "_options", "_wire"), ("Pure",)),
     **dict.fromkeys(("_admission", "_sessions", "_operations", "gridfs"), ("Pure",)),
     "_net": ("Pure", "Net"),
     **dict.fromkeys(("retry", "_retry", "port"), ("Pure", "Shell")),
