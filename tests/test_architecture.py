@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 ROOT: Final = Path(__file__).resolve().parents[1] / "motorlite"
 
 # The modules of the root hold public values, which every layer may use, but for these, which show what lies below them.
-FACES: Final = ("monitoring", "client_options", "client_session", "change_stream", "cursor", "compat")
+FACES: Final = ("monitoring", "client_options", "client_session", "change_stream", "cursor", "compat", "event_loggers")
 # Open to every layer that comes later, in this order.
 OPEN: Final = ("_base", "values", "retry", "overload", "monitoring", "_options", "_observe")
 # What the layers above the codec read in replies.

@@ -19,7 +19,7 @@ from scripts import quick
         # A folder holds what is below it.
         (["motorlite/_connection/auth/scram.py", "motorlite/_connection/messages.py"], ["tests/unit/_connection"]),
         (["motorlite/results.py"], ["tests/unit/test_results.py"]),
-        (["motorlite/event_loggers/__init__.py"], ["tests/unit/event_loggers"]),
+        (["motorlite/event_loggers.py"], ["tests/unit/test_event_loggers.py"]),
         (["motorlite/testing/scripted.py"], ["tests/unit/testing"]),
         (["motorlite/_client/core.py"], ["tests/sim/test_connecting.py", "tests/sim/test_lifetimes.py"]),
         (["tests/unit/_pool/test_state.py", "tests/support/core.py"], ["tests/unit/_pool/test_state.py"]),
