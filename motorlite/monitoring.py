@@ -750,15 +750,15 @@ class HeartbeatReply(_Named, dict[str, Any]):
         return self
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class ServerHeartbeatSucceededEvent(ServerHeartbeatEvent):
     """A server replied to its monitor after `duration` seconds."""
 
-    duration: float
-    reply: HeartbeatReply
+    __slots__ = ("duration", "reply")
 
-    def __post_init__(self) -> None:
-        self.reply = HeartbeatReply(self.reply)
+    def __init__(self, connection_id: Address, awaited: bool, duration: float, reply: Mapping[str, Any]) -> None:
+        super().__init__(connection_id, awaited)
+        self.duration: float = duration
+        self.reply: HeartbeatReply = HeartbeatReply(reply)
 
 
 @dataclass(slots=True, eq=False, repr=False)

@@ -299,6 +299,13 @@ def check_string(option: str, value: object) -> None:
         raise TypeError(wrong(option, value, "a string"))
 
 
+def check_word(option: str, value: object, words: Iterable[str | None], allowed: str) -> None:
+    """Raise an error unless `value` is one of `words`."""
+    if value not in words:
+        kind = ValueError if isinstance(value, str) else TypeError
+        raise kind(wrong(option, value, allowed))
+
+
 def check_integer(option: str, value: object) -> None:
     """Raise TypeError unless `value` is an integer. True and False are not."""
     if not isinstance(value, int) or isinstance(value, bool):

@@ -89,16 +89,23 @@ class PoolOptions:
     non_default_options: Mapping[str, Any] = field(hash=False)
 
 
+# What events about pools show, where it was set.
+_OF_POOLS = ("maxPoolSize", "minPoolSize", "maxConnecting", "maxIdleTimeMS", "waitQueueTimeoutMS")
 # Secrets sent unencrypted, by authentication mechanism.
 _SENT_AS_IT_IS = {"PLAIN": "the password of PLAIN authentication", "MONGODB-OIDC": "the token of MONGODB-OIDC"}
 # Setting one of the files turns TLS on; so does setting one of the switches to False (as in PyMongo).
-_TLS_FILES = ("tlsCAFile", "tlsCertificateKeyFile", "tlsCertificateKeyFilePassword", "tlsCRLFile")
-_TLS_SWITCHES = (
-    "tlsAllowInvalidCertificates",
-    "tlsAllowInvalidHostnames",
-    "tlsDisableOCSPEndpointCheck",
-    "tlsDisableCertificateRevocationCheck",
-)
+_TLS_FILES = {
+    "tlsCAFile": "ca_file",
+    "tlsCertificateKeyFile": "certificate_key_file",
+    "tlsCertificateKeyFilePassword": "certificate_key_file_password",
+    "tlsCRLFile": "crl_file",
+}
+_TLS_SWITCHES = {
+    "tlsAllowInvalidCertificates": "allow_invalid_certificates",
+    "tlsAllowInvalidHostnames": "allow_invalid_hostnames",
+    "tlsDisableOCSPEndpointCheck": "disable_ocsp_endpoint_check",
+    "tlsDisableCertificateRevocationCheck": "disable_certificate_revocation_check",
+}
 # Under the same names as in CodecOptions.
 _IN_CODEC_OPTIONS = (
     "document_class",
@@ -285,13 +292,8 @@ class ClientOptions:
     @property
     def pool_options(self) -> PoolOptions:
         """The options of each connection pool."""
-        limits = {
-            "maxPoolSize": self.max_pool_size,
-            "minPoolSize": self.min_pool_size,
-            "maxConnecting": self.max_connecting,
-            "maxIdleTimeMS": round((self.max_idle_time or 0.0) * 1000),
-            "waitQueueTimeoutMS": round((self.wait_queue_timeout or 0.0) * 1000),
-        }
+        rows = [BY_NAME[name.lower()] for name in _OF_POOLS if name in self.explicit]
+        given = [(row, getattr(self, row.field)) for row in rows]
         return PoolOptions(
             max_pool_size=self.max_pool_size,
             min_pool_size=self.min_pool_size,
@@ -305,7 +307,8 @@ class ClientOptions:
             driver=self.driver_info,
             server_api=self.server_api,
             load_balanced=self.load_balanced,
-            non_default_options={name: value for name, value in limits.items() if name in self.explicit},
+            # None is no limit: 0 in milliseconds.
+            non_default_options={row.name: round((value or 0) * 1000) if row.unit else value for row, value in given},
         )
 
 
@@ -489,14 +492,8 @@ def _tls(options: Mapping[str, Any], *, is_srv: bool) -> TLSOptions | None:
         return None
     is_insecure = value_of("tlsInsecure", options)
     return TLSOptions(
-        ca_file=options.get("tlsCAFile"),
-        certificate_key_file=options.get("tlsCertificateKeyFile"),
-        certificate_key_file_password=options.get("tlsCertificateKeyFilePassword"),
-        crl_file=options.get("tlsCRLFile"),
-        allow_invalid_certificates=options.get("tlsAllowInvalidCertificates", is_insecure),
-        allow_invalid_hostnames=options.get("tlsAllowInvalidHostnames", is_insecure),
-        disable_ocsp_endpoint_check=options.get("tlsDisableOCSPEndpointCheck", is_insecure),
-        disable_certificate_revocation_check=options.get("tlsDisableCertificateRevocationCheck", is_insecure),
+        **{field: options.get(name) for name, field in _TLS_FILES.items()},
+        **{field: options.get(name, is_insecure) for name, field in _TLS_SWITCHES.items()},
     )
 
 

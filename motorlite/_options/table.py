@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from bson.binary import UuidRepresentation
 from bson.codec_options import DatetimeConversion, TypeRegistry
 
+from motorlite._options.credentials import RULES
 from motorlite._options.option import Option, Values, keyword_option
 from motorlite._options.overload import OVERLOAD
 from motorlite._options.tracing import tracing_options
@@ -46,16 +47,7 @@ from motorlite.server_api import as_server_api
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-MECHANISMS: Final = (
-    "DEFAULT",
-    "GSSAPI",
-    "MONGODB-AWS",
-    "MONGODB-OIDC",
-    "MONGODB-X509",
-    "PLAIN",
-    "SCRAM-SHA-1",
-    "SCRAM-SHA-256",
-)
+MECHANISMS: Final = ("DEFAULT", *sorted(set(RULES) - {"SCRAM"}))
 
 UUID_REPRESENTATIONS: Final = {
     "unspecified": UuidRepresentation.UNSPECIFIED,

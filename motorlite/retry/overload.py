@@ -83,12 +83,8 @@ class OverloadRetry(RetryStrategy):
         self, max_retries: int | None = None, is_budgeted: bool | None = None, retargets: bool | None = None
     ) -> OverloadRetry:
         """Return a copy with the arguments that are not None."""
-        return replace(
-            self,
-            max_retries=self.max_retries if max_retries is None else max_retries,
-            is_budgeted=self.is_budgeted if is_budgeted is None else is_budgeted,
-            retargets=self.retargets if retargets is None else retargets,
-        )
+        changes = {"max_retries": max_retries, "is_budgeted": is_budgeted, "retargets": retargets}
+        return replace(self, **{name: value for name, value in changes.items() if value is not None})
 
     @property
     def budget(self) -> Literal["client"] | None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from motorlite import monitoring as events
+from motorlite._observe import publishing
 from motorlite._observe.publishing import HANDLERS, LOGGERS, Publishers, make_publishers
 from motorlite._options.options import client_options
 from tests.unit._api.event_samples import ADDRESS, FULL, TOPOLOGY, kinds, retry
@@ -350,3 +351,23 @@ def test_documents_are_cut(records: Sequence[logging.LogRecord]) -> None:
     assert publish is not None
     publish(events.CommandStartedEvent({"ping": 1}, "ping", "admin", 1, 2, ADDRESS))
     assert vars(records[0])["motorlite"]["command"] == '{"pin...'
+
+
+@pytest.mark.parametrize("method", ["setLevel", "disable"])
+def test_the_standard_library_forgets_its_answers_at_every_change_of_a_level(method: str) -> None:
+    """The dictionary is private; this runs with the oldest and the newest Python that the driver supports."""
+    assert isinstance(publishing._LEVELS, dict)
+    logger = logging.getLogger("motorlite.test_levels")
+    try:
+        logging.getLogger().isEnabledFor(logging.DEBUG)
+        assert publishing._LEVELS
+        getattr(logger if method == "setLevel" else logging, method)(logging.INFO)
+        assert not publishing._LEVELS
+    finally:
+        logger.setLevel(logging.NOTSET)
+        logging.disable(logging.NOTSET)
+
+
+def test_without_that_dictionary_every_operation_asks_the_loggers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(publishing, "_LEVELS", ())
+    assert not make_publishers([]).levels
