@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from bson.codec_options import CodecOptions
 
@@ -15,7 +14,7 @@ from motorlite._base.values import format_address
 from motorlite._options.credentials import Credentials, build_credentials
 from motorlite._options.rules import check_combination, deprecations, overload_policy
 from motorlite._options.table import ALIASES, BY_NAME, OPTIONS, RENAMED, did_you_mean, value_of
-from motorlite._options.uri import hosts_alone, parse_txt_record, read_uri
+from motorlite._options.uri import ParsedURI, hosts_alone, parse_txt_record, read_uri
 from motorlite.errors import ConfigurationError, InvalidOptionType, InvalidOptionValue
 from motorlite.monitoring import registered
 from motorlite.read_concern import ReadConcern
@@ -121,18 +120,6 @@ PILE_UP: Final = (
 )
 
 
-class _Settings(NamedTuple):
-    """The client's settings before defaults, kept to be evaluated again once the SRV records are known."""
-
-    seeds: tuple[Address, ...]
-    srv_host: str | None
-    database: str | None
-    # Options by documented name; keyword arguments have already replaced options of the connection string.
-    options: Mapping[str, Any]
-    # As in `ParsedURI`, without options that keyword arguments have replaced.
-    refusals: Mapping[str, str] = MappingProxyType({})
-
-
 @dataclass(frozen=True, slots=True)
 class SRV:
     """The source of the seeds for a connection string that begins with ``mongodb+srv://``.
@@ -150,7 +137,8 @@ class SRV:
     service_name: str
     max_hosts: int
     host_validator: Callable[[str], bool] | None
-    _settings: _Settings = field(repr=False, compare=False)
+    # Evaluated again once the records are known: keyword arguments have already replaced options.
+    _settings: ParsedURI = field(repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,7 +331,7 @@ def client_options(uri_or_hosts: str | Sequence[str] | None = None, /, **keyword
         given["event_listeners"] = (*registered(), *value_of("event_listeners", given))
     options = {**_without_overridden(settings.options, given), **given}
     refusals = {name: problem for name, problem in settings.refusals.items() if name not in given}
-    return _build(settings._replace(options=options, refusals=refusals))
+    return _build(replace(settings, options=options, refusals=refusals))
 
 
 def shown_secret(options: ClientOptions) -> str | None:
@@ -384,10 +372,10 @@ def with_srv_records(options: ClientOptions, hosts: Sequence[Address], txt_recor
         text = f"TXT record of {options.srv.host_name}, a part of the connection string: {note.text}"
         warnings.warn(text, note.category, stacklevel=2)
     merged = {**found, **settings.options}
-    return _build(settings._replace(seeds=tuple(hosts), options=merged))
+    return _build(replace(settings, hosts=tuple(hosts), options=merged))
 
 
-def _hosts(uri_or_hosts: object, port: object) -> tuple[_Settings, list[Note]]:
+def _hosts(uri_or_hosts: object, port: object) -> tuple[ParsedURI, list[Note]]:
     if port is None:
         port = DEFAULT_PORT
     if not isinstance(port, int) or isinstance(port, bool):
@@ -408,14 +396,14 @@ def _hosts(uri_or_hosts: object, port: object) -> tuple[_Settings, list[Note]]:
             f"the hosts must be a connection string, 'host[:port],...' or a list of hosts, not {found}"
         )
     if "://" not in "".join(texts):
-        return _Settings(hosts_alone(",".join(texts), port), None, None, {}), []
+        return ParsedURI(hosts_alone(",".join(texts), port)), []
     if len(texts) > 1:
         raise InvalidOptionValue("a list of hosts must not contain connection strings; name all hosts in one")
     parsed, notes = read_uri(texts[0], port)
     options = dict(parsed.options)
     if parsed.username is not None:
         options |= {"username": parsed.username, "password": parsed.password}
-    return _Settings(parsed.hosts, parsed.srv_host, parsed.database, options, parsed.refusals), notes
+    return replace(parsed, options=options), notes
 
 
 def _keyword_options(keyword_arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -440,16 +428,16 @@ def _without_overridden(options: Mapping[str, Any], given: Mapping[str, Any]) ->
     return {name: value for name, value in options.items() if name not in gone}
 
 
-def _build(settings: _Settings) -> ClientOptions:
+def _build(settings: ParsedURI) -> ClientOptions:
     """Apply the defaults. Fields of one option come from its row, the others are made here."""
     options = settings.options
     is_srv = settings.srv_host is not None
-    check_combination(options, host_count=len(settings.seeds), is_srv=is_srv)
+    check_combination(options, host_count=len(settings.hosts), is_srv=is_srv)
     get = options.get
     policy = overload_policy(options)
     return ClientOptions(
         **{option.field: option.setting(options) for option in OPTIONS if option.field},
-        seeds=settings.seeds,
+        seeds=settings.hosts,
         srv=_srv(settings),
         database=settings.database,
         max_adaptive_retries=policy.max_retries,
@@ -469,7 +457,7 @@ def _build(settings: _Settings) -> ClientOptions:
     )
 
 
-def _srv(settings: _Settings) -> SRV | None:
+def _srv(settings: ParsedURI) -> SRV | None:
     if settings.srv_host is None:
         return None
     return SRV(
