@@ -226,6 +226,8 @@ class PyMongoError(_Root):
     # Class attributes: a program may derive an error whose constructor does not call this one.
     _message: str | None = None
     _error_labels: AbstractSet[str] = frozenset()
+    # Whether every error of the class is a timeout.
+    _is_timeout: bool = False
 
     def __init__(self, message: str = "", error_labels: Iterable[str] | None = None) -> None:
         # Not `super()`: `motorlite.compat` puts PyMongo's classes behind this one, whose constructors differ.
@@ -258,7 +260,7 @@ class PyMongoError(_Root):
     def timeout(self) -> bool:
         """Whether the time limit passed, also in a later retry (client-side operations timeout, "Errors")."""
         # "backoff" is not a timeout: the time left was merely too short for the backoff.
-        return self.phase not in (None, "backoff")
+        return self._is_timeout or self.phase not in (None, "backoff")
 
     # --- copies: in another process (pickle), for another task (copy) ---
     #
@@ -328,9 +330,7 @@ class AdmissionError(ConnectionFailure):
 class WaitQueueTimeoutError(AdmissionError):
     """No connection of the pool became available in time (pooling specification, "WaitQueueTimeoutError")."""
 
-    @property
-    def timeout(self) -> bool:
-        return True
+    _is_timeout = True
 
 
 class WaitQueueFullError(AdmissionError):
@@ -390,9 +390,7 @@ class AutoReconnect(ConnectionFailure):
 class NetworkTimeout(AutoReconnect):
     """A server did not reply in time. The operation may or may not have been executed."""
 
-    @property
-    def timeout(self) -> bool:
-        return True
+    _is_timeout = True
 
 
 class NotPrimaryError(AutoReconnect):
@@ -430,9 +428,7 @@ class PoolClearedError(AutoReconnect):
 class ServerSelectionTimeoutError(AutoReconnect):
     """No suitable server was found in time."""
 
-    @property
-    def timeout(self) -> bool:
-        return True
+    _is_timeout = True
 
 
 class ConfigurationError(PyMongoError):
@@ -539,9 +535,7 @@ class CursorNotFound(OperationFailure):
 class ExecutionTimeout(OperationFailure):
     """The operation's time limit passed, on the server (`maxTimeMS`) or before the command could be sent."""
 
-    @property
-    def timeout(self) -> bool:
-        return True
+    _is_timeout = True
 
 
 def no_time_left(limit: float | None, server_limit: float | None = None) -> ExecutionTimeout:
@@ -564,9 +558,7 @@ class WriteConcernExecutionTimeout(WriteConcernError, ExecutionTimeout):
 class WTimeoutError(WriteConcernError):
     """The write concern was not satisfied within `wtimeout`."""
 
-    @property
-    def timeout(self) -> bool:
-        return True
+    _is_timeout = True
 
 
 class WriteError(OperationFailure):
