@@ -205,8 +205,9 @@ _NUMBER = Values(integer(0), "a non-negative integer")
 _POLICY = OverloadRetry()
 
 
-def _option(name: str, values: Values, meaning: str, alias: str, field: str = "", default: object = None) -> Option:
-    return Option(name, values, meaning, default, field, if_none="default", aliases=(alias,))
+def _option(name: str, values: Values, meaning: str, default: object = None) -> Option:
+    """Return an option that has both spellings, and a field of its own."""
+    return Option(name, values, meaning, default, name, if_none="default", aliases=(_camel(name),))
 
 
 OVERLOAD: Final[tuple[Option, ...]] = (
@@ -251,8 +252,6 @@ OVERLOAD: Final[tuple[Option, ...]] = (
             "motorlite.retry.RetryStrategy (with the budget 'client' or None)",
         ),
         "Decides about retries ([Retry strategies](retry-strategies.md)).",
-        "retryStrategy",
-        "retry_strategy",
         SpecificationRetry(),
     ),
     _option(
@@ -262,8 +261,6 @@ OVERLOAD: Final[tuple[Option, ...]] = (
             'True, settings such as "failureRate:0.2,openFor:5s", or a motorlite.overload.CircuitBreaker',
         ),
         "Stops all operations, or only retries, on a server that keeps failing ([Breakers and limits](limits.md)).",
-        "circuitBreaker",
-        "circuit_breaker",
     ),
     _option(
         "rate_limit",
@@ -273,8 +270,6 @@ OVERLOAD: Final[tuple[Option, ...]] = (
             "motorlite.overload.RateLimit, or a mapping from namespaces to these",
         ),
         "How many operations may start per second, in all or by database and collection.",
-        "rateLimit",
-        "rate_limit",
     ),
     _option(
         "concurrency_limit",
@@ -283,8 +278,6 @@ OVERLOAD: Final[tuple[Option, ...]] = (
             'True, settings such as "initial:20,minimum:4", or a motorlite.overload.ConcurrencyLimit',
         ),
         "Adapts the number of operations that run on a server at once to its capacity.",
-        "concurrencyLimit",
-        "concurrency_limit",
     ),
     _option(
         "wait_queue",
@@ -294,7 +287,5 @@ OVERLOAD: Final[tuple[Option, ...]] = (
             "motorlite.overload.WaitQueue",
         ),
         "What becomes of operations that find all connections taken. By default they wait, however many they are.",
-        "waitQueue",
-        "wait_queue",
     ),
 )
