@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, ItemsView, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Collection, ItemsView, Iterable, Mapping, MutableMapping, Sequence
 from inspect import currentframe
 from types import CoroutineType
 from typing import Any, Final, TypeAlias
@@ -299,7 +299,7 @@ def check_string(option: str, value: object) -> None:
         raise TypeError(wrong(option, value, "a string"))
 
 
-def check_word(option: str, value: object, words: Iterable[str | None], allowed: str) -> None:
+def check_word(option: str, value: object, words: Collection[object], allowed: str) -> None:
     """Raise an error unless `value` is one of `words`."""
     if value not in words:
         kind = ValueError if isinstance(value, str) else TypeError

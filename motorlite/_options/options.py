@@ -479,10 +479,9 @@ def _tls(options: Mapping[str, Any], *, is_srv: bool) -> TLSOptions | None:
     if not is_on:
         return None
     is_insecure = value_of("tlsInsecure", options)
-    return TLSOptions(
-        **{field: options.get(name) for name, field in _TLS_FILES.items()},
-        **{field: options.get(name, is_insecure) for name, field in _TLS_SWITCHES.items()},
-    )
+    arguments: dict[str, Any] = {field: options.get(name) for name, field in _TLS_FILES.items()}
+    arguments |= {field: options.get(name, is_insecure) for name, field in _TLS_SWITCHES.items()}
+    return TLSOptions(**arguments)
 
 
 def _proxy(options: Mapping[str, Any]) -> ProxyOptions | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from motorlite._base.arguments import check_boolean, check_number
 from motorlite._base.error_codes import RETRYABLE, SYSTEM_OVERLOADED
@@ -83,7 +83,7 @@ class OverloadRetry(RetryStrategy):
         self, max_retries: int | None = None, is_budgeted: bool | None = None, retargets: bool | None = None
     ) -> OverloadRetry:
         """Return a copy with the arguments that are not None."""
-        changes = {"max_retries": max_retries, "is_budgeted": is_budgeted, "retargets": retargets}
+        changes: dict[str, Any] = {"max_retries": max_retries, "is_budgeted": is_budgeted, "retargets": retargets}
         return replace(self, **{name: value for name, value in changes.items() if value is not None})
 
     @property
