@@ -28,16 +28,7 @@ from motorlite import (
     write_concern,
 )
 from motorlite._api.call_options import call_options
-from motorlite._api.constants import (
-    ASCENDING,
-    DESCENDING,
-    GEO2D,
-    GEOSPHERE,
-    HASHED,
-    TEXT,
-    CursorType,
-    ReturnDocument,
-)
+from motorlite._api.constants import ASCENDING, DESCENDING, GEO2D, GEOSPHERE, HASHED, TEXT, CursorType, ReturnDocument
 from motorlite._api.cursors.command_cursor import AsyncCommandCursor
 from motorlite._api.cursors.cursor import AsyncCursor
 from motorlite._api.handles import AsyncCollection, AsyncDatabase, AsyncMongoClient

@@ -44,7 +44,7 @@ from pymongo import monitoring
 
 import motorlite.errors
 import motorlite.gridfs.errors
-from motorlite._events import registry
+import motorlite.monitoring
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -83,14 +83,14 @@ def install() -> None:
             f"motorlite.compat.install() cannot change the base classes of motorlite's exceptions ({error}): a class "
             f"with base classes of both libraries must name those of motorlite first{_theirs_first()}"
         ) from None
-    registry.sources.append(_their_listeners)
+    motorlite.monitoring.sources.append(_their_listeners)
 
 
 def uninstall() -> None:
     """Take back what `install` did, for tests. Existing exceptions and clients are what their classes now are."""
     _restore()
     # By name: after a reload of this module, the function that `install` added is not this one.
-    registry.sources[:] = [source for source in registry.sources if not _is_theirs(source)]
+    motorlite.monitoring.sources[:] = [source for source in motorlite.monitoring.sources if not _is_theirs(source)]
 
 
 def _pairs() -> Iterator[tuple[type, type]]:

@@ -79,16 +79,14 @@ class InsertOne(_Request, Generic[_Document]):
         self.namespace: str | None = namespace
 
 
-class _Delete(_Request):
+class _Filtered(_Request):
+    """The base class of requests for the documents that a filter matches; those that delete add nothing."""
+
     __slots__ = ("collation", "filter", "hint")
-    _shown = ("filter", "collation", "hint")
+    _shown: ClassVar[tuple[str, ...]] = ("filter", "collation", "hint")
 
     def __init__(
-        self,
-        filter: Mapping[str, Any],
-        collation: Any = None,
-        hint: Hint | None = None,
-        namespace: str | None = None,
+        self, filter: Mapping[str, Any], collation: Any = None, hint: Hint | None = None, namespace: str | None = None
     ) -> None:
         arguments.check_mapping("filter", filter)
         self.filter: Mapping[str, Any] = filter
@@ -97,7 +95,7 @@ class _Delete(_Request):
         self.namespace: str | None = namespace
 
 
-class DeleteOne(_Delete):
+class DeleteOne(_Filtered):
     """Delete the first document that matches.
 
     Args:
@@ -113,7 +111,7 @@ class DeleteOne(_Delete):
     __slots__ = ()
 
 
-class DeleteMany(_Delete):
+class DeleteMany(_Filtered):
     """Delete all documents that match; a batch with such a request is not a retryable write.
 
     Args:
@@ -129,7 +127,7 @@ class DeleteMany(_Delete):
     __slots__ = ()
 
 
-class ReplaceOne(_Request, Generic[_Document]):
+class ReplaceOne(_Filtered, Generic[_Document]):
     """Replace the first document that matches.
 
     Args:
@@ -145,7 +143,7 @@ class ReplaceOne(_Request, Generic[_Document]):
         TypeError: An argument has the wrong type.
     """
 
-    __slots__ = ("collation", "filter", "hint", "replacement", "sort", "upsert")
+    __slots__ = ("replacement", "sort", "upsert")
     _shown = ("filter", "replacement", "upsert", "collation", "hint", "sort")
 
     def __init__(
@@ -158,28 +156,17 @@ class ReplaceOne(_Request, Generic[_Document]):
         namespace: str | None = None,
         sort: Mapping[str, Any] | None = None,
     ) -> None:
-        arguments.check_mapping("filter", filter)
+        super().__init__(filter, collation, hint, namespace)
         if upsert is not None:
             arguments.check_boolean("upsert", upsert)
-        self.filter: Mapping[str, Any] = filter
         self.replacement: _Document | RawBSONDocument = replacement
         self.upsert: bool | None = upsert
-        self.collation: Mapping[str, Any] | None = arguments.collation_document(collation)
-        self.hint: str | Mapping[str, Any] | None = arguments.hint_value(hint)
-        self.namespace: str | None = namespace
         self.sort: Mapping[str, Any] | None = sort
 
 
-class _Update(_Request):
-    __slots__ = ("array_filters", "collation", "filter", "hint", "sort", "update", "upsert")
-    _shown: ClassVar[tuple[str, ...]] = (
-        "filter",
-        "update",
-        "upsert",
-        "collation",
-        "array_filters",
-        "hint",
-    )
+class _Update(_Filtered):
+    __slots__ = ("array_filters", "sort", "update", "upsert")
+    _shown: ClassVar[tuple[str, ...]] = ("filter", "update", "upsert", "collation", "array_filters", "hint")
 
     def __init__(
         self,
@@ -191,18 +178,14 @@ class _Update(_Request):
         hint: Hint | None = None,
         namespace: str | None = None,
     ) -> None:
-        arguments.check_mapping("filter", filter)
+        super().__init__(filter, collation, hint, namespace)
         if upsert is not None:
             arguments.check_boolean("upsert", upsert)
         if array_filters is not None:
             arguments.check_list("array_filters", array_filters)
-        self.filter: Mapping[str, Any] = filter
         self.update: Mapping[str, Any] | Pipeline = update
         self.upsert: bool | None = upsert
-        self.collation: Mapping[str, Any] | None = arguments.collation_document(collation)
         self.array_filters: list[Mapping[str, Any]] | None = array_filters
-        self.hint: str | Mapping[str, Any] | None = arguments.hint_value(hint)
-        self.namespace: str | None = namespace
         self.sort: Mapping[str, Any] | None = None
 
 
@@ -314,11 +297,7 @@ class SearchIndexModel:
     __slots__ = ("_document",)
 
     def __init__(
-        self,
-        definition: Mapping[str, Any],
-        name: str | None = None,
-        type: str | None = None,
-        **kwargs: Any,
+        self, definition: Mapping[str, Any], name: str | None = None, type: str | None = None, **kwargs: Any
     ) -> None:
         arguments.check_mapping("definition", definition)
         document: dict[str, Any] = {"definition": definition}

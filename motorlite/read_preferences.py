@@ -27,14 +27,6 @@ TagSets: TypeAlias = Sequence[Mapping[str, str]]
 """Tag sets in order of preference: the first one that any member matches is used. ``{}`` matches all members."""
 
 MODES: Final = ("primary", "primaryPreferred", "secondary", "secondaryPreferred", "nearest")
-# The attributes of ReadPreference.
-_ATTRIBUTES: Final = {
-    "primary": "PRIMARY",
-    "primarypreferred": "PRIMARY_PREFERRED",
-    "secondary": "SECONDARY",
-    "secondarypreferred": "SECONDARY_PREFERRED",
-    "nearest": "NEAREST",
-}
 """The names of the modes in connection strings and commands, indexed by `mode`."""
 
 _WIRE_VERSION_OF_MAX_STALENESS = V3_4
@@ -63,14 +55,6 @@ def _checked_max_staleness(max_staleness: object) -> int:
     if max_staleness < 1 and max_staleness != -1:
         raise ValueError(f"max_staleness must be {allowed}, not {max_staleness!r}")
     return max_staleness
-
-
-def _checked_hedge(hedge: object) -> dict[str, Any] | None:
-    if hedge is None:
-        return None
-    if not isinstance(hedge, Mapping):
-        raise TypeError(f"hedge must be a mapping, not {hedge!r}")
-    return dict(hedge)
 
 
 class ServerMode:
@@ -109,7 +93,9 @@ class ServerMode:
         # [{}], any member, by default.
         self.tag_sets: Final = _checked_tag_sets(tag_sets)
         self.max_staleness: Final = _checked_max_staleness(max_staleness)
-        self.hedge: Final = _checked_hedge(hedge)
+        if hedge is not None and not isinstance(hedge, Mapping):
+            raise TypeError(f"hedge must be a mapping, not {hedge!r}")
+        self.hedge: Final = None if hedge is None else dict(hedge)
         self.min_wire_version: Final = 0 if max_staleness == -1 else _WIRE_VERSION_OF_MAX_STALENESS
         self.document: Final[dict[str, Any]] = {"mode": self.mongos_mode}
         if self.tag_sets != [{}]:
@@ -161,10 +147,7 @@ class _WithSecondaries(ServerMode):
     _MODE: ClassVar[int]
 
     def __init__(
-        self,
-        tag_sets: TagSets | None = None,
-        max_staleness: int = -1,
-        hedge: Mapping[str, Any] | None = None,
+        self, tag_sets: TagSets | None = None, max_staleness: int = -1, hedge: Mapping[str, Any] | None = None
     ) -> None:
         super().__init__(self._MODE, tag_sets, max_staleness, hedge)
         if hedge is not None:
@@ -237,8 +220,12 @@ def as_read_preference(value: Any) -> ServerMode:
         if is_like(value, kind):
             # Not `value.hedge`, which warns: the constructor already did.
             return _restore(kind, value.mode, value.tag_sets, value.max_staleness, value.document.get("hedge"))
-    meant = _ATTRIBUTES.get(value.lower(), "NEAREST") if isinstance(value, str) else "NEAREST"
-    raise WrongType("a read preference", f"write ReadPreference.{meant}")
+    named = (
+        name
+        for name in vars(ReadPreference)
+        if isinstance(value, str) and name.replace("_", "").lower() == value.lower()
+    )
+    raise WrongType("a read preference", f"write ReadPreference.{next(named, 'NEAREST')}")
 
 
 def make_read_preference(mode: int, tag_sets: TagSets | None, max_staleness: int = -1) -> ServerMode:

@@ -33,11 +33,7 @@ class WriteConcern(Concern):
     __slots__ = ("acknowledged",)
 
     def __init__(
-        self,
-        w: int | str | None = None,
-        wtimeout: int | None = None,
-        j: bool | None = None,
-        fsync: bool | None = None,
+        self, w: int | str | None = None, wtimeout: int | None = None, j: bool | None = None, fsync: bool | None = None
     ) -> None:
         document: dict[str, Any] = {}
         if w is not None:

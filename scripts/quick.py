@@ -40,14 +40,13 @@ RETRIES: Final = (
 ALSO: Final = {
     "motorlite/_api": REGISTRIES,
     "motorlite/_client": ("sim/test_connecting.py", "sim/test_lifetimes.py"),
-    "motorlite/_events": ("unit/_observe", *REGISTRIES),
     "motorlite/_execution": RETRIES,
     "motorlite/_net": ("unit/_connection/test_connection.py",),
     "motorlite/_operations": REGISTRIES,
     "motorlite/_options": REGISTRIES,
     "motorlite/_topology": ("sim/test_topology.py", "sim/test_selection.py"),
     "motorlite/errors.py": ("unit/_execution", *RETRIES),
-    "motorlite/monitoring": ("unit/_observe",),
+    "motorlite/monitoring.py": ("unit/_observe", *REGISTRIES),
     "motorlite/retry": ("unit/_execution", *RETRIES),
 }
 DAEMON_CRASHED: Final = "Daemon crashed"

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 ROOT: Final = Path(__file__).resolve().parents[1] / "motorlite"
 
 # The modules of the root hold public values, which every layer may use, but for these, which show what lies below them.
-FACES: Final = ("monitoring", "client_options", "client_session", "change_stream", "cursor", "compat")
+FACES: Final = ("monitoring", "client_options", "client_session", "change_stream", "cursor", "compat", "event_loggers")
 # Open to every layer that comes later, in this order.
-OPEN: Final = ("_base", "_errors", "values", "retry", "overload", "_events", "monitoring", "_options", "_observe")
+OPEN: Final = ("_base", "values", "retry", "overload", "monitoring", "_options", "_observe")
 # What the layers above the codec read in replies.
 REPLIES: Final = ("_wire.replies", "_wire.replies")
 # A layer, or a module of one, and what it may import from below it.
@@ -163,9 +163,7 @@ SENDERS: Final = ("_execution.sender", "_topology.monitor*", "_connection.*")
 # Kinds of module, and the layers where only some are allowed.
 KINDS: Final = ("Pure", "Shell", "Net")
 LAYER_KINDS: Final[dict[str, tuple[str, ...]]] = {
-    **dict.fromkeys(
-        ("_base", "_errors", "values", "overload", "monitoring", "_events", "_options", "_wire"), ("Pure",)
-    ),
+    **dict.fromkeys(("_base", "values", "overload", "monitoring", "_options", "_wire"), ("Pure",)),
     **dict.fromkeys(("_admission", "_sessions", "_operations", "gridfs"), ("Pure",)),
     "_net": ("Pure", "Net"),
     **dict.fromkeys(("retry", "_retry", "port"), ("Pure", "Shell")),
@@ -426,10 +424,9 @@ LATER_SOURCE = "if TYPE_CHECKING:\n    from x import y\nelse:\n    _LATER = {}\n
         ("imports point down", "_pool.pool", "from motorlite._options.uri import parse", False),
         ("imports point down", "_options.table", "from motorlite import monitoring", False),
         ("imports point down", "_options.table", "from motorlite._observe import publishing", True),
-        ("imports point down", "_events.pools", "from motorlite import monitoring", True),
         ("imports point down", "_base.values", "from motorlite.errors import PyMongoError", True),
-        ("imports point down", "monitoring", "from motorlite._events import pools", False),
-        ("imports point down", "errors", "from motorlite._events import pools", True),
+        ("imports point down", "monitoring", "from motorlite.overload import breaker", False),
+        ("imports point down", "errors", "from motorlite import monitoring", True),
         ("imports point down", "errors", "from motorlite import results", False),
         ("only three send", "_pool.pool", "async def f(c):\n    await c.exchange(b'')", True),
         ("effects stay in _net", "_pool.state", "import time", True),

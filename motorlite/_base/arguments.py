@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-import sys
-from collections.abc import Callable, ItemsView, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Collection, ItemsView, Iterable, Mapping, MutableMapping, Sequence
+from inspect import currentframe
 from types import CoroutineType
 from typing import Any, Final, TypeAlias
 
@@ -37,8 +37,8 @@ _SHOWN = 200
 _TOO_LONG = 2**63
 # Floats represent every integer up to this one.
 _LARGEST = 2.0**53
-# How far up the stack the method is whose options are checked.
-_FRAMES: Final = 4
+# How far up the stack, at most, the method is whose options are checked.
+_FRAMES: Final = 6
 # How similar to an option a name must be to count as a typo, where it could also be a field of the command.
 _MISSPELT: Final = 0.8
 # Fields of commands that the driver changes or reads.
@@ -100,19 +100,19 @@ def _no_option(method: str, name: str, value: object, checks: Checks) -> TypeErr
 
 def _parameters(method: str) -> Sequence[str]:
     """Return the parameters of the public method, which called the function that checks its options."""
-    frame = sys._getframe(2)
+    frame = currentframe()
     for _ in range(_FRAMES):
-        frame = frame.f_back or frame
-        code = frame.f_code
-        if code.co_name == method:
+        frame = frame and frame.f_back
+        if frame is not None and frame.f_code.co_name == method:
+            code = frame.f_code
             return code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
     return ()
 
 
 def outside() -> int:
     """Return the `stacklevel` with which the caller of this function warns at the line that called the driver."""
-    level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == _PACKAGE:
+    level, frame = 0, currentframe()
+    while frame and frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == _PACKAGE:
         level, frame = level + 1, frame.f_back
     return level
 
@@ -297,6 +297,13 @@ def check_string(option: str, value: object) -> None:
     """Raise TypeError unless `value` is a string."""
     if not isinstance(value, str):
         raise TypeError(wrong(option, value, "a string"))
+
+
+def check_word(option: str, value: object, words: Collection[object], allowed: str) -> None:
+    """Raise an error unless `value` is one of `words`."""
+    if value not in words:
+        kind = ValueError if isinstance(value, str) else TypeError
+        raise kind(wrong(option, value, allowed))
 
 
 def check_integer(option: str, value: object) -> None:

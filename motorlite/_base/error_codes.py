@@ -22,9 +22,7 @@ NOT_PRIMARY_CODES: Final = NOT_WRITABLE_PRIMARY_CODES | RECOVERING_CODES
 
 # Retryable writes specification, "RetryableWriteError Labels"; drivers add the label themselves only for servers older
 # than 4.4. `test_classify` lists the codes of this and the next set again.
-RETRYABLE_WRITE_CODES: Final = frozenset(
-    {6, 7, 89, 91, 189, 262, 9001, 10107, 11600, 11602, 13435, 13436},
-)
+RETRYABLE_WRITE_CODES: Final = frozenset({6, 7, 89, 91, 189, 262, 9001, 10107, 11600, 11602, 13435, 13436})
 # Retryable reads specification, "Retryable Error": the same plus ReadConcernMajorityNotAvailableYet.
 RETRYABLE_READ_CODES: Final = RETRYABLE_WRITE_CODES | {134}
 

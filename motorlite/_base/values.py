@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from bson.codec_options import DEFAULT_CODEC_OPTIONS
@@ -50,6 +51,7 @@ def recognized(codec_options: CodecOptions[Any]) -> CodecOptions[Any]:
     return DEFAULT_CODEC_OPTIONS if codec_options == DEFAULT_CODEC_OPTIONS else codec_options
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class ServerFacts:
     """The facts about a connection's server that operations may use, from the connection's handshake.
 
@@ -57,50 +59,26 @@ class ServerFacts:
     that announces none.
     """
 
-    __slots__ = (
-        "address",
-        "is_load_balanced",
-        "is_mongos",
-        "is_standalone",
-        "max_bson_object_size",
-        "max_message_size",
-        "max_wire_version",
-        "max_write_batch_size",
-        "min_wire_version",
-        "session_timeout_minutes",
-        "supports_retryable_writes",
-        "supports_sessions",
-    )
+    address: Address
+    _: KW_ONLY
+    min_wire_version: int = 0
+    max_wire_version: int = 0
+    # Bytes of one document, bytes of one message, and the number of writes in one command.
+    max_bson_object_size: int = 16 * 1024 * 1024
+    max_message_size: int = 48_000_000
+    max_write_batch_size: int = 100_000
+    is_standalone: bool = False
+    is_mongos: bool = False
+    is_load_balanced: bool = False
+    # None: the server does not support sessions (driver sessions specification).
+    session_timeout_minutes: int | None = None
+    supports_sessions: bool = field(init=False)
+    # Retryable writes specification, "Supported Server Versions".
+    supports_retryable_writes: bool = field(init=False)
 
-    def __init__(
-        self,
-        address: Address,
-        *,
-        min_wire_version: int = 0,
-        max_wire_version: int = 0,
-        max_bson_object_size: int = 16 * 1024 * 1024,
-        max_message_size: int = 48_000_000,
-        max_write_batch_size: int = 100_000,
-        is_standalone: bool = False,
-        is_mongos: bool = False,
-        is_load_balanced: bool = False,
-        session_timeout_minutes: int | None = None,
-    ) -> None:
-        self.address: Address = address
-        self.min_wire_version: int = min_wire_version
-        self.max_wire_version: int = max_wire_version
-        # Bytes of one document, bytes of one message, and the number of writes in one command.
-        self.max_bson_object_size: int = max_bson_object_size
-        self.max_message_size: int = max_message_size
-        self.max_write_batch_size: int = max_write_batch_size
-        self.is_standalone: bool = is_standalone
-        self.is_mongos: bool = is_mongos
-        self.is_load_balanced: bool = is_load_balanced
-        # None: the server does not support sessions (driver sessions specification).
-        self.session_timeout_minutes: int | None = session_timeout_minutes
-        self.supports_sessions: bool = session_timeout_minutes is not None or is_load_balanced
-        # Retryable writes specification, "Supported Server Versions".
-        self.supports_retryable_writes: bool = self.supports_sessions and not is_standalone
+    def __post_init__(self) -> None:
+        self.supports_sessions = self.session_timeout_minutes is not None or self.is_load_balanced
+        self.supports_retryable_writes = self.supports_sessions and not self.is_standalone
 
 
 # How far an attempt of an operation got.

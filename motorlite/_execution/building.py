@@ -287,7 +287,7 @@ class CommandBuilder:
             if run.is_retry and not getattr(error, "timeout", False):
                 raise InvalidOperation(f"no equivalent command for this server: {error}") from error
             if not isinstance(error, PyMongoError):
-                from motorlite._errors.unencodable import explain
+                from motorlite._base.unencodable import explain
 
                 explain(error)
             raise

@@ -17,7 +17,6 @@ from motorlite.monitoring import CommandFailedEvent, CommandStartedEvent, Comman
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from motorlite._base.values import Address
 
 _SENSITIVE: Final = frozenset(
     {
@@ -30,7 +29,7 @@ _SENSITIVE: Final = frozenset(
         "copydbgetnonce",
         "copydbsaslstart",
         "copydb",
-    },
+    }
 )
 # Showing a document must not fail if sending it succeeds.
 _LENIENT: Final = CodecOptions[dict[str, Any]](
@@ -42,33 +41,14 @@ _HARMLESS: Final = ("code", "codeName", "errorLabels")
 
 
 class CommandEvents:
-    """The events of one attempt."""
+    """The events of one attempt. `rest`: the arguments of `CommandEvent` from the id of the request on."""
 
     __slots__ = ("_args", "_is_sensitive")
 
-    def __init__(
-        self,
-        name: str,
-        document: Mapping[str, Any],
-        request_id: int,
-        operation_id: int,
-        address: Address,
-        server_connection_id: int | None,
-        driver_connection_id: int,
-        service_id: Any,
-    ) -> None:
+    def __init__(self, name: str, document: Mapping[str, Any], *rest: Any) -> None:
         lowered = name.lower()
         self._is_sensitive = lowered in _SENSITIVE or (lowered in _HELLO and "speculativeAuthenticate" in document)
-        self._args = (
-            name,
-            document["$db"],
-            request_id,
-            operation_id,
-            address,
-            server_connection_id,
-            driver_connection_id,
-            service_id,
-        )
+        self._args = (name, document["$db"], *rest)
 
     def started(
         self, document: Mapping[str, Any], sequences: Sequence[tuple[str, Sequence[bytes]]]

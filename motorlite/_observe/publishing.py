@@ -23,47 +23,50 @@ if TYPE_CHECKING:
 
     from bson.objectid import ObjectId
 
-BREAKER: Final = "motorlite.circuitBreaker"
-COMMAND: Final = "motorlite.command"
-CONNECTION: Final = "motorlite.connection"
-OPERATION: Final = "motorlite.operation"
-RETRY: Final = "motorlite.retry"
-SELECTION: Final = "motorlite.serverSelection"
-TOPOLOGY: Final = "motorlite.topology"
+# The logger of each kind of event, by the fields of `Publishers`.
+LOGGERS: Final[Mapping[str, str]] = {
+    "breaker": "motorlite.circuitBreaker",
+    "command": "motorlite.command",
+    "operation": "motorlite.operation",
+    "pool": "motorlite.connection",
+    "topology": "motorlite.topology",
+    "retry": "motorlite.retry",
+    "selection": "motorlite.serverSelection",
+}
 
 # As the logging HOWTO asks of a library: without it, Python prints warnings in programs that set up no logging. Every
 # client imports this module before any part of it logs.
 logging.getLogger("motorlite").addHandler(logging.NullHandler())
 _client_logger: Final = logging.getLogger("motorlite.client")
 
-# The events of each logger, with the listener class and method called for each.
+# The events of each kind, with the listener class and method called for each.
 HANDLERS: Final[Mapping[str, Mapping[type, tuple[type, str]]]] = {
-    COMMAND: {
+    "command": {
         events.CommandStartedEvent: (events.CommandListener, "started"),
         events.CommandSucceededEvent: (events.CommandListener, "succeeded"),
         events.CommandFailedEvent: (events.CommandListener, "failed"),
     },
-    BREAKER: {
+    "breaker": {
         events.CircuitBreakerOpenedEvent: (events.CircuitBreakerListener, "breaker_opened"),
         events.CircuitBreakerHalfOpenedEvent: (events.CircuitBreakerListener, "breaker_half_opened"),
         events.CircuitBreakerClosedEvent: (events.CircuitBreakerListener, "breaker_closed"),
     },
-    OPERATION: {
+    "operation": {
         events.OperationStartedEvent: (events.OperationListener, "operation_started"),
         events.OperationSucceededEvent: (events.OperationListener, "operation_succeeded"),
         events.OperationFailedEvent: (events.OperationListener, "operation_failed"),
     },
-    RETRY: {
+    "retry": {
         events.RetryEvent: (events.RetryListener, "retry"),
         events.DegradedEvent: (events.RetryListener, "degraded"),
     },
-    SELECTION: {
+    "selection": {
         events.ServerSelectionStartedEvent: (events.ServerSelectionListener, "selection_started"),
         events.ServerSelectionWaitingEvent: (events.ServerSelectionListener, "selection_waiting"),
         events.ServerSelectionSucceededEvent: (events.ServerSelectionListener, "selection_succeeded"),
         events.ServerSelectionFailedEvent: (events.ServerSelectionListener, "selection_failed"),
     },
-    CONNECTION: {
+    "pool": {
         events.PoolCreatedEvent: (events.ConnectionPoolListener, "pool_created"),
         events.PoolReadyEvent: (events.ConnectionPoolListener, "pool_ready"),
         events.PoolClearedEvent: (events.ConnectionPoolListener, "pool_cleared"),
@@ -71,21 +74,15 @@ HANDLERS: Final[Mapping[str, Mapping[type, tuple[type, str]]]] = {
         events.ConnectionCreatedEvent: (events.ConnectionPoolListener, "connection_created"),
         events.ConnectionReadyEvent: (events.ConnectionPoolListener, "connection_ready"),
         events.ConnectionClosedEvent: (events.ConnectionPoolListener, "connection_closed"),
-        events.ConnectionCheckOutStartedEvent: (
-            events.ConnectionPoolListener,
-            "connection_check_out_started",
-        ),
-        events.ConnectionCheckOutFailedEvent: (
-            events.ConnectionPoolListener,
-            "connection_check_out_failed",
-        ),
+        events.ConnectionCheckOutStartedEvent: (events.ConnectionPoolListener, "connection_check_out_started"),
+        events.ConnectionCheckOutFailedEvent: (events.ConnectionPoolListener, "connection_check_out_failed"),
         events.ConnectionCheckedOutEvent: (events.ConnectionPoolListener, "connection_checked_out"),
         events.ConnectionCheckedInEvent: (events.ConnectionPoolListener, "connection_checked_in"),
         events.PendingReplyStartedEvent: (events.ConnectionPoolListener, "pending_reply_started"),
         events.PendingReplySucceededEvent: (events.ConnectionPoolListener, "pending_reply_succeeded"),
         events.PendingReplyFailedEvent: (events.ConnectionPoolListener, "pending_reply_failed"),
     },
-    TOPOLOGY: {
+    "topology": {
         events.TopologyOpenedEvent: (events.TopologyListener, "opened"),
         events.TopologyDescriptionChangedEvent: (events.TopologyListener, "description_changed"),
         events.TopologyClosedEvent: (events.TopologyListener, "closed"),
@@ -98,17 +95,6 @@ HANDLERS: Final[Mapping[str, Mapping[type, tuple[type, str]]]] = {
     },
 }
 
-# The logger of each field of `Publishers`.
-LOGGERS: Final[Mapping[str, str]] = {
-    "breaker": BREAKER,
-    "command": COMMAND,
-    "operation": OPERATION,
-    "pool": CONNECTION,
-    "topology": TOPOLOGY,
-    "retry": RETRY,
-    "selection": SELECTION,
-}
-
 # The levels of messages; DEBUG for all others. What the caller gets as an exception needs no higher level: the code
 # that catches it knows whether to log it.
 _MESSAGE_LEVELS: Final[Mapping[type, int]] = {
@@ -118,8 +104,8 @@ _MESSAGE_LEVELS: Final[Mapping[type, int]] = {
     events.RetryEvent: logging.INFO,
     events.ServerSelectionWaitingEvent: logging.INFO,
 }
-# The highest level at which each logger logs anything; DEBUG for all others.
-_HIGHEST: Final[Mapping[str, int]] = {SELECTION: logging.INFO, RETRY: logging.INFO, BREAKER: logging.WARNING}
+# The highest level at which events of a kind are logged; DEBUG for all others.
+_HIGHEST: Final[Mapping[str, int]] = {"selection": logging.INFO, "retry": logging.INFO, "breaker": logging.WARNING}
 # Many operations publish these at the same time, for the same cause.
 _LIMITED: Final = (events.RetryEvent, events.ServerSelectionWaitingEvent)
 # Seconds in which one message of a kind is logged above DEBUG; the next one counts those left out.
@@ -206,12 +192,12 @@ def make_publishers(
     limiter = Limiter(QUIET_TIME)
     made: dict[str, Publisher] = {}
     logs: list[tuple[Publisher, _Log]] = []
-    for kind, name in LOGGERS.items():
+    for kind in LOGGERS:
         made[kind] = publisher = Publisher()
-        calls = {event: tuple(_methods(listeners, *handler)) for event, handler in HANDLERS[name].items()}
+        calls = {event: tuple(_methods(listeners, *handler)) for event, handler in HANDLERS[kind].items()}
         if any(calls.values()):
             publisher.append(_Listeners(calls, limiter))
-        logs.append((publisher, _Log(logging.getLogger(name), max_document_length, limiter, logging_enabled)))
+        logs.append((publisher, _Log(kind, max_document_length, limiter, logging_enabled)))
     if logging_enabled is None or logging_enabled(_client_logger.name):
         made["topology"].append(Reachability(_client_logger, max_document_length, limiter))
     levels = _LEVELS if logging_enabled is None else Publishers().levels
@@ -263,13 +249,11 @@ class _Log:
 
     __slots__ = ("_highest", "_limiter", "_override", "_topology_id", "logger", "max_length")
 
-    def __init__(
-        self, logger: logging.Logger, max_length: int, limiter: Limiter, override: Callable[[str], bool] | None
-    ) -> None:
-        self.logger: logging.Logger = logger
+    def __init__(self, kind: str, max_length: int, limiter: Limiter, override: Callable[[str], bool] | None) -> None:
+        self.logger: logging.Logger = logging.getLogger(LOGGERS[kind])
         self.max_length: int = max_length
         self._limiter = limiter
-        self._highest = _HIGHEST.get(logger.name, logging.DEBUG)
+        self._highest = _HIGHEST.get(kind, logging.DEBUG)
         self._override = override
         # The id from the last topology event: heartbeats are logged with it, but their events do not carry it.
         self._topology_id: ObjectId | None = None

@@ -286,7 +286,7 @@ class BulkBatch(Operation["Document | None"]):
         try:
             return bson.encode(run.statements[position], codec_options=self.codec_options)
         except Exception as error:  # codecs of user types may raise anything
-            from motorlite._errors.unencodable import explain
+            from motorlite._base.unencodable import explain
 
             explain(error)
             error.add_note(f"in {self.name} {run.indexes[position]} of the bulk write")

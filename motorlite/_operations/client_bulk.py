@@ -310,7 +310,7 @@ class ClientBulkBatch(Operation[CursorReply]):
             operation = {statement.kind: encoded.place(statement.namespace), **statement.fields}
             return bson.encode(operation, codec_options=self.codec_options)
         except Exception as error:  # codecs of user types may raise anything
-            from motorlite._errors.unencodable import explain
+            from motorlite._base.unencodable import explain
 
             explain(error)
             error.add_note(f"in {statement.kind} {position} of the bulk write")

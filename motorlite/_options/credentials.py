@@ -53,7 +53,7 @@ class _Rules:
     properties: tuple[str, ...] = ()
 
 
-_RULES: Final = {
+RULES: Final = {
     "SCRAM": _Rules(),
     "SCRAM-SHA-1": _Rules(),
     "SCRAM-SHA-256": _Rules(),
@@ -68,11 +68,7 @@ _RULES: Final = {
     ),
     # Since 2025-09-30 the specification allows credentials only from the environment or a provider.
     "MONGODB-AWS": _Rules(
-        "forbidden",
-        "forbidden",
-        _EXTERNAL,
-        is_source_fixed=True,
-        properties=("AWS_CREDENTIAL_PROVIDER",),
+        "forbidden", "forbidden", _EXTERNAL, is_source_fixed=True, properties=("AWS_CREDENTIAL_PROVIDER",)
     ),
     "MONGODB-OIDC": _Rules(
         "optional",
@@ -102,7 +98,7 @@ def build_credentials(
     if mechanism == "DEFAULT":
         mechanism = None
     name = mechanism or "SCRAM"
-    rules = _RULES[name]
+    rules = RULES[name]
     properties = dict(options.get("authMechanismProperties") or {})
     for what, rule, value in (("username", rules.username, username), ("password", rules.password, password)):
         # A username must not be empty; a password may be.

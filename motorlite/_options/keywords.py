@@ -97,14 +97,7 @@ class ClientKeywords(TypedDict, total=False):
     username: str | None
     password: str | None
     authMechanism: Literal[
-        "DEFAULT",
-        "GSSAPI",
-        "MONGODB-AWS",
-        "MONGODB-OIDC",
-        "MONGODB-X509",
-        "PLAIN",
-        "SCRAM-SHA-1",
-        "SCRAM-SHA-256",
+        "DEFAULT", "GSSAPI", "MONGODB-AWS", "MONGODB-OIDC", "MONGODB-X509", "PLAIN", "SCRAM-SHA-1", "SCRAM-SHA-256"
     ]
     authMechanismProperties: str | Mapping[str, Any]
     authSource: str | None

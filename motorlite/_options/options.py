@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from bson.codec_options import CodecOptions
 
 from motorlite._base.hosts import DEFAULT_PORT
 from motorlite._base.values import format_address
-from motorlite._events.registry import registered
 from motorlite._options.credentials import Credentials, build_credentials
 from motorlite._options.rules import check_combination, deprecations, overload_policy
 from motorlite._options.table import ALIASES, BY_NAME, OPTIONS, RENAMED, did_you_mean, value_of
-from motorlite._options.uri import hosts_alone, parse_txt_record, read_uri
+from motorlite._options.uri import ParsedURI, hosts_alone, parse_txt_record, read_uri
 from motorlite.errors import ConfigurationError, InvalidOptionType, InvalidOptionValue
+from motorlite.monitoring import registered
 from motorlite.read_concern import ReadConcern
 from motorlite.read_preferences import ServerMode, make_read_preference, read_pref_mode_from_name
 from motorlite.write_concern import WriteConcern
@@ -89,16 +88,23 @@ class PoolOptions:
     non_default_options: Mapping[str, Any] = field(hash=False)
 
 
+# What events about pools show, where it was set.
+_OF_POOLS = ("maxPoolSize", "minPoolSize", "maxConnecting", "maxIdleTimeMS", "waitQueueTimeoutMS")
 # Secrets sent unencrypted, by authentication mechanism.
 _SENT_AS_IT_IS = {"PLAIN": "the password of PLAIN authentication", "MONGODB-OIDC": "the token of MONGODB-OIDC"}
 # Setting one of the files turns TLS on; so does setting one of the switches to False (as in PyMongo).
-_TLS_FILES = ("tlsCAFile", "tlsCertificateKeyFile", "tlsCertificateKeyFilePassword", "tlsCRLFile")
-_TLS_SWITCHES = (
-    "tlsAllowInvalidCertificates",
-    "tlsAllowInvalidHostnames",
-    "tlsDisableOCSPEndpointCheck",
-    "tlsDisableCertificateRevocationCheck",
-)
+_TLS_FILES = {
+    "tlsCAFile": "ca_file",
+    "tlsCertificateKeyFile": "certificate_key_file",
+    "tlsCertificateKeyFilePassword": "certificate_key_file_password",
+    "tlsCRLFile": "crl_file",
+}
+_TLS_SWITCHES = {
+    "tlsAllowInvalidCertificates": "allow_invalid_certificates",
+    "tlsAllowInvalidHostnames": "allow_invalid_hostnames",
+    "tlsDisableOCSPEndpointCheck": "disable_ocsp_endpoint_check",
+    "tlsDisableCertificateRevocationCheck": "disable_certificate_revocation_check",
+}
 # Under the same names as in CodecOptions.
 _IN_CODEC_OPTIONS = (
     "document_class",
@@ -112,18 +118,6 @@ PILE_UP: Final = (
     "socketTimeoutMS ends only the client's wait: the server goes on with the operation, and retries pile up there. "
     "Set timeoutMS, which limits both, or defaultMaxTimeMS for the server, or killAbandoned"
 )
-
-
-class _Settings(NamedTuple):
-    """The client's settings before defaults, kept to be evaluated again once the SRV records are known."""
-
-    seeds: tuple[Address, ...]
-    srv_host: str | None
-    database: str | None
-    # Options by documented name; keyword arguments have already replaced options of the connection string.
-    options: Mapping[str, Any]
-    # As in `ParsedURI`, without options that keyword arguments have replaced.
-    refusals: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +137,8 @@ class SRV:
     service_name: str
     max_hosts: int
     host_validator: Callable[[str], bool] | None
-    _settings: _Settings = field(repr=False, compare=False)
+    # Evaluated again once the records are known: keyword arguments have already replaced options.
+    _settings: ParsedURI = field(repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,13 +280,8 @@ class ClientOptions:
     @property
     def pool_options(self) -> PoolOptions:
         """The options of each connection pool."""
-        limits = {
-            "maxPoolSize": self.max_pool_size,
-            "minPoolSize": self.min_pool_size,
-            "maxConnecting": self.max_connecting,
-            "maxIdleTimeMS": round((self.max_idle_time or 0.0) * 1000),
-            "waitQueueTimeoutMS": round((self.wait_queue_timeout or 0.0) * 1000),
-        }
+        rows = [BY_NAME[name.lower()] for name in _OF_POOLS if name in self.explicit]
+        given = [(row, getattr(self, row.field)) for row in rows]
         return PoolOptions(
             max_pool_size=self.max_pool_size,
             min_pool_size=self.min_pool_size,
@@ -305,7 +295,8 @@ class ClientOptions:
             driver=self.driver_info,
             server_api=self.server_api,
             load_balanced=self.load_balanced,
-            non_default_options={name: value for name, value in limits.items() if name in self.explicit},
+            # None is no limit: 0 in milliseconds.
+            non_default_options={row.name: round((value or 0) * 1000) if row.unit else value for row, value in given},
         )
 
 
@@ -340,7 +331,7 @@ def client_options(uri_or_hosts: str | Sequence[str] | None = None, /, **keyword
         given["event_listeners"] = (*registered(), *value_of("event_listeners", given))
     options = {**_without_overridden(settings.options, given), **given}
     refusals = {name: problem for name, problem in settings.refusals.items() if name not in given}
-    return _build(settings._replace(options=options, refusals=refusals))
+    return _build(replace(settings, options=options, refusals=refusals))
 
 
 def shown_secret(options: ClientOptions) -> str | None:
@@ -381,10 +372,10 @@ def with_srv_records(options: ClientOptions, hosts: Sequence[Address], txt_recor
         text = f"TXT record of {options.srv.host_name}, a part of the connection string: {note.text}"
         warnings.warn(text, note.category, stacklevel=2)
     merged = {**found, **settings.options}
-    return _build(settings._replace(seeds=tuple(hosts), options=merged))
+    return _build(replace(settings, hosts=tuple(hosts), options=merged))
 
 
-def _hosts(uri_or_hosts: object, port: object) -> tuple[_Settings, list[Note]]:
+def _hosts(uri_or_hosts: object, port: object) -> tuple[ParsedURI, list[Note]]:
     if port is None:
         port = DEFAULT_PORT
     if not isinstance(port, int) or isinstance(port, bool):
@@ -405,14 +396,14 @@ def _hosts(uri_or_hosts: object, port: object) -> tuple[_Settings, list[Note]]:
             f"the hosts must be a connection string, 'host[:port],...' or a list of hosts, not {found}"
         )
     if "://" not in "".join(texts):
-        return _Settings(hosts_alone(",".join(texts), port), None, None, {}), []
+        return ParsedURI(hosts_alone(",".join(texts), port)), []
     if len(texts) > 1:
         raise InvalidOptionValue("a list of hosts must not contain connection strings; name all hosts in one")
     parsed, notes = read_uri(texts[0], port)
     options = dict(parsed.options)
     if parsed.username is not None:
         options |= {"username": parsed.username, "password": parsed.password}
-    return _Settings(parsed.hosts, parsed.srv_host, parsed.database, options, parsed.refusals), notes
+    return replace(parsed, options=options), notes
 
 
 def _keyword_options(keyword_arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -437,16 +428,16 @@ def _without_overridden(options: Mapping[str, Any], given: Mapping[str, Any]) ->
     return {name: value for name, value in options.items() if name not in gone}
 
 
-def _build(settings: _Settings) -> ClientOptions:
+def _build(settings: ParsedURI) -> ClientOptions:
     """Apply the defaults. Fields of one option come from its row, the others are made here."""
     options = settings.options
     is_srv = settings.srv_host is not None
-    check_combination(options, host_count=len(settings.seeds), is_srv=is_srv)
+    check_combination(options, host_count=len(settings.hosts), is_srv=is_srv)
     get = options.get
     policy = overload_policy(options)
     return ClientOptions(
         **{option.field: option.setting(options) for option in OPTIONS if option.field},
-        seeds=settings.seeds,
+        seeds=settings.hosts,
         srv=_srv(settings),
         database=settings.database,
         max_adaptive_retries=policy.max_retries,
@@ -466,7 +457,7 @@ def _build(settings: _Settings) -> ClientOptions:
     )
 
 
-def _srv(settings: _Settings) -> SRV | None:
+def _srv(settings: ParsedURI) -> SRV | None:
     if settings.srv_host is None:
         return None
     return SRV(
@@ -488,16 +479,9 @@ def _tls(options: Mapping[str, Any], *, is_srv: bool) -> TLSOptions | None:
     if not is_on:
         return None
     is_insecure = value_of("tlsInsecure", options)
-    return TLSOptions(
-        ca_file=options.get("tlsCAFile"),
-        certificate_key_file=options.get("tlsCertificateKeyFile"),
-        certificate_key_file_password=options.get("tlsCertificateKeyFilePassword"),
-        crl_file=options.get("tlsCRLFile"),
-        allow_invalid_certificates=options.get("tlsAllowInvalidCertificates", is_insecure),
-        allow_invalid_hostnames=options.get("tlsAllowInvalidHostnames", is_insecure),
-        disable_ocsp_endpoint_check=options.get("tlsDisableOCSPEndpointCheck", is_insecure),
-        disable_certificate_revocation_check=options.get("tlsDisableCertificateRevocationCheck", is_insecure),
-    )
+    arguments: dict[str, Any] = {field: options.get(name) for name, field in _TLS_FILES.items()}
+    arguments |= {field: options.get(name, is_insecure) for name, field in _TLS_SWITCHES.items()}
+    return TLSOptions(**arguments)
 
 
 def _proxy(options: Mapping[str, Any]) -> ProxyOptions | None:

@@ -2,29 +2,109 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from typing import Any, Final
 
 from motorlite._options.option import Option, Values, keyword_option
-from motorlite._options.values import Unusable, boolean, instance_of, integer
+from motorlite._options.values import Unusable, boolean, instance_of, integer, suggestion
 from motorlite.retry import BestEffort, FailFast, OverloadRetry, RetryBudget, SpecificationRetry
 from motorlite.retry.strategy import as_retry_strategy
 
-# Few clients have one of these options, so their classes, and the parser of text, are imported with the first value.
+# Values with several settings in one text: ``queue,maxDepth:500,timeout:5s``. Connection strings need this form, and
+# keyword arguments may use it. The names are the attributes of the class, in the spelling of connection strings or of
+# Python.
+
+_WORDS: Final = {"true": True, "false": False, "none": None}
+# Compiled on demand, since few clients need them.
+_INTEGER: Final = r"[+-]?[0-9]+"
+_FRACTION: Final = r"[+-]?[0-9]+\.[0-9]+"
+_DURATION: Final = r"([0-9]+(?:\.[0-9]+)?)(ms|s|m)"
+_SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0}
 
 
-def _composed(make: Callable[..., object], text: str, first: str | None = None, names: tuple[str, ...] = ()) -> object:
-    from motorlite._options.composed import composed
+def _scalar(text: str) -> Any:
+    """Return a boolean, None, a number, a duration in seconds, or the text itself."""
+    if text in _WORDS:
+        return _WORDS[text]
+    if re.fullmatch(_INTEGER, text):
+        return int(text)
+    if re.fullmatch(_FRACTION, text):
+        return float(text)
+    if found := re.fullmatch(_DURATION, text):
+        return float(found[1]) * _SECONDS[found[2]]
+    return text
 
-    return composed(make, text, first, names)
+
+def _settings(text: str, names: Iterable[str], first: str | None = None) -> dict[str, Any]:
+    """Return the settings in `text` by their names in Python.
+
+    Args:
+        text: ``name:value`` pairs, separated by commas.
+        names: The names that may occur, in Python's spelling.
+        first: The name of a first value that has none.
+
+    Raises:
+        Unusable: A setting is unknown, occurs twice, or has no name or no value.
+    """
+    known = {_plain(name): name for name in names}
+    found: dict[str, Any] = {}
+    for position, part in enumerate(text.split(",")):
+        name, colon, item = (word.strip() for word in part.partition(":"))
+        if not colon and first is not None and not position:
+            name, item = first, name
+        elif not colon or not item:
+            raise Unusable(f"has {part.strip()!r}, which is not a setting of the form name:value")
+        key = known.get(_plain(name))
+        if key is None:
+            like = suggestion(_plain(name), {plain: _camel(right) for plain, right in known.items()})
+            raise Unusable(f"has the unknown setting {name!r}{like or ';'} known are {', '.join(map(_camel, names))}")
+        if key in found:
+            raise Unusable(f"has the setting {_camel(key)} twice")
+        found[key] = _scalar(item)
+    return found
 
 
-def _checked(make: Callable[..., object], **arguments: object) -> object:
-    from motorlite._options.composed import checked
+def _composed(make: Callable[..., Any], text: str, first: str | None = None, names: Iterable[str] = ()) -> Any:
+    """Call `make` with the settings in `text`, and return the result.
 
-    return checked(make, arguments)
+    Args:
+        make: A dataclass, or a function with parameters of `names`.
+        text: The settings.
+        first: The name of a first value that has none.
+        names: The parameters; those of a dataclass by default.
 
+    Raises:
+        Unusable: A setting is unknown, or its value is wrong.
+    """
+    allowed = [*names] or [field.name for field in fields(make) if field.init]  # type: ignore[arg-type]
+    return _checked(make, **_settings(text, allowed, first))
+
+
+def _checked(make: Callable[..., Any], **arguments: Any) -> Any:
+    """Return ``make(**arguments)``, and blame the option for its errors.
+
+    Raises:
+        Unusable: An argument is wrong.
+    """
+    try:
+        return make(**arguments)
+    except (TypeError, ValueError) as error:
+        raise Unusable(f"is wrong: {error}") from None
+
+
+def _camel(name: str) -> str:
+    """Return the spelling of connection strings: ``max_depth`` is ``maxDepth``."""
+    head, *rest = name.split("_")
+    return head + "".join(word.capitalize() for word in rest)
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", "").lower()
+
+
+# The rows. Few clients have one of these options, so their classes are imported with the first value.
 
 # In lower case: they may be written in any case, as "bestEffort" or "BestEffort".
 _STRATEGIES: Final = {"specification": SpecificationRetry, "failfast": FailFast, "besteffort": BestEffort}
@@ -125,8 +205,9 @@ _NUMBER = Values(integer(0), "a non-negative integer")
 _POLICY = OverloadRetry()
 
 
-def _option(name: str, values: Values, meaning: str, alias: str, field: str = "", default: object = None) -> Option:
-    return Option(name, values, meaning, default, field, if_none="default", aliases=(alias,))
+def _option(name: str, values: Values, meaning: str, default: object = None) -> Option:
+    """Return an option that has both spellings, and a field of its own."""
+    return Option(name, values, meaning, default, name, if_none="default", aliases=(_camel(name),))
 
 
 OVERLOAD: Final[tuple[Option, ...]] = (
@@ -171,8 +252,6 @@ OVERLOAD: Final[tuple[Option, ...]] = (
             "motorlite.retry.RetryStrategy (with the budget 'client' or None)",
         ),
         "Decides about retries ([Retry strategies](retry-strategies.md)).",
-        "retryStrategy",
-        "retry_strategy",
         SpecificationRetry(),
     ),
     _option(
@@ -182,8 +261,6 @@ OVERLOAD: Final[tuple[Option, ...]] = (
             'True, settings such as "failureRate:0.2,openFor:5s", or a motorlite.overload.CircuitBreaker',
         ),
         "Stops all operations, or only retries, on a server that keeps failing ([Breakers and limits](limits.md)).",
-        "circuitBreaker",
-        "circuit_breaker",
     ),
     _option(
         "rate_limit",
@@ -193,8 +270,6 @@ OVERLOAD: Final[tuple[Option, ...]] = (
             "motorlite.overload.RateLimit, or a mapping from namespaces to these",
         ),
         "How many operations may start per second, in all or by database and collection.",
-        "rateLimit",
-        "rate_limit",
     ),
     _option(
         "concurrency_limit",
@@ -203,8 +278,6 @@ OVERLOAD: Final[tuple[Option, ...]] = (
             'True, settings such as "initial:20,minimum:4", or a motorlite.overload.ConcurrencyLimit',
         ),
         "Adapts the number of operations that run on a server at once to its capacity.",
-        "concurrencyLimit",
-        "concurrency_limit",
     ),
     _option(
         "wait_queue",
@@ -214,7 +287,5 @@ OVERLOAD: Final[tuple[Option, ...]] = (
             "motorlite.overload.WaitQueue",
         ),
         "What becomes of operations that find all connections taken. By default they wait, however many they are.",
-        "waitQueue",
-        "wait_queue",
     ),
 )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from bson.binary import UuidRepresentation
 from bson.codec_options import DatetimeConversion, TypeRegistry
 
-from motorlite._events.registry import LISTENERS
+from motorlite._options.credentials import RULES
 from motorlite._options.option import Option, Values, keyword_option
 from motorlite._options.overload import OVERLOAD
 from motorlite._options.tracing import tracing_options
@@ -40,22 +40,14 @@ from motorlite._options.values import (
     write_concern_w,
 )
 from motorlite.driver_info import as_driver_info
+from motorlite.monitoring import LISTENERS
 from motorlite.read_preferences import MODES
 from motorlite.server_api import as_server_api
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-MECHANISMS: Final = (
-    "DEFAULT",
-    "GSSAPI",
-    "MONGODB-AWS",
-    "MONGODB-OIDC",
-    "MONGODB-X509",
-    "PLAIN",
-    "SCRAM-SHA-1",
-    "SCRAM-SHA-256",
-)
+MECHANISMS: Final = ("DEFAULT", *sorted(set(RULES) - {"SCRAM"}))
 
 UUID_REPRESENTATIONS: Final = {
     "unspecified": UuidRepresentation.UNSPECIFIED,

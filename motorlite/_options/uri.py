@@ -60,12 +60,12 @@ class ParsedURI:
     """
 
     hosts: tuple[Address, ...]
-    srv_host: str | None
-    username: str | None
-    password: str | None = field(repr=False)
-    database: str | None
-    collection: str | None
-    options: Mapping[str, Any] = field(repr=False)
+    srv_host: str | None = None
+    username: str | None = None
+    password: str | None = field(default=None, repr=False)
+    database: str | None = None
+    collection: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict, repr=False)
     refusals: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 

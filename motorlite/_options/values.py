@@ -266,7 +266,9 @@ def mechanism_properties(value: object) -> dict[str, Any]:
         if key == "CANONICALIZE_HOST_NAME":
             properties[key] = _canonicalize(item)
         elif key == "ALLOWED_HOSTS":
-            properties[key] = tuple(text(host) for host in _sequence(item))
+            if not isinstance(item, list | tuple):
+                raise TypeError
+            properties[key] = tuple(text(host) for host in item)
         else:
             properties[key] = item if key in _OBJECT_PROPERTIES else text(item)
     return properties
@@ -285,12 +287,6 @@ def _canonicalize(value: object) -> str:
     if not isinstance(word, str) or word not in _CANONICALIZE:
         raise ConfigurationError(f"CANONICALIZE_HOST_NAME must be one of {', '.join(_CANONICALIZE)}, not {value!r}")
     return _CANONICALIZE[word]
-
-
-def _sequence(value: object) -> Sequence[object]:
-    if not isinstance(value, (list, tuple)):
-        raise TypeError
-    return value
 
 
 def _pairs(value: str) -> Iterable[tuple[str, str]]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
-from motorlite._base.arguments import wrong
+from motorlite._base.arguments import check_word, wrong
 from motorlite._base.quantities import check_above, check_whole
 from motorlite.overload.wait_queue import WaitQueue
 
@@ -19,7 +19,6 @@ EVERYTHING: Final = "*"
 
 _FASTEST: Final = 1_000_000
 _LONGEST: Final = 60.0
-_STRATEGIES: Final = ("reject", "queue")
 # Seconds.
 _TIMEOUT: Final = 5.0
 
@@ -62,14 +61,10 @@ class RateLimit:
         check_above("rate", self.rate, _FASTEST, unit="a number per second")
         if self.burst is not None:
             check_whole("burst", self.burst, 1, _FASTEST)
-        strategy: Any = self.strategy
-        if not isinstance(strategy, str):
-            raise TypeError(wrong("strategy", strategy, "'reject' or 'queue'"))
-        if strategy == "wait":
+        if self.strategy == "wait":
             warnings.warn("strategy='wait' is deprecated, use strategy='queue'", DeprecationWarning, stacklevel=3)
             object.__setattr__(self, "strategy", "queue")
-        elif strategy not in _STRATEGIES:
-            raise ValueError(wrong("strategy", strategy, "'reject' or 'queue'"))
+        check_word("strategy", self.strategy, ("reject", "queue"), "'reject' or 'queue'")
         check_above("timeout", self.timeout, _LONGEST, unit="a number of seconds")
         if self.queue is not None:
             self._check_queue(self.queue)

@@ -6,7 +6,7 @@ import warnings
 from dataclasses import dataclass, fields
 from typing import Any, Final, Literal
 
-from motorlite._base.arguments import check_boolean, wrong
+from motorlite._base.arguments import check_boolean, check_word, wrong
 from motorlite._base.quantities import check_whole, duration, size
 
 __all__ = ["WaitQueue"]
@@ -102,12 +102,7 @@ class WaitQueue:
             warnings.warn(text, DeprecationWarning, stacklevel=3)
             object.__setattr__(self, "strategy", "reject")
         for name, words in _WORDS.items():
-            value = getattr(self, name)
-            allowed = "one of " + ", ".join(map(repr, words))
-            if not isinstance(value, str):
-                raise TypeError(wrong(name, value, allowed))
-            if value not in words:
-                raise ValueError(wrong(name, value, allowed))
+            check_word(name, getattr(self, name), words, "one of " + ", ".join(map(repr, words)))
         check_whole("max_depth", self.max_depth, 1, MAX_DEPTH)
         check_whole("max_priority", self.max_priority, LOWEST_PRIORITY, HIGHEST_PRIORITY)
         check_whole("default_priority", self.default_priority, LOWEST_PRIORITY, HIGHEST_PRIORITY)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Literal
 
-from motorlite._base.arguments import check_number, wrong
-from motorlite.retry.strategy import RetryAction, RetryStrategy, check_budget
+from motorlite._base.arguments import check_number, check_word, wrong
+from motorlite.retry.strategy import RetryAction, RetryStrategy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,7 +55,7 @@ class BestEffort(RetryStrategy):
             raise TypeError(wrong("backoff", backoff, "a function of the number of retries"))
         if give_up_after is not None:
             check_number("give_up_after", give_up_after, "number of seconds", int, float)
-        check_budget("budget", budget)
+        check_word("budget", budget, ("client", None), "'client' or None")
         self._backoff = backoff
         self._give_up_after = give_up_after
         self._budget = budget

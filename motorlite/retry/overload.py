@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from motorlite._base.arguments import check_boolean, check_number
 from motorlite._base.error_codes import RETRYABLE, SYSTEM_OVERLOADED
@@ -76,24 +76,15 @@ class OverloadRetry(RetryStrategy):
     def revision_2026_07(cls) -> OverloadRetry:
         """The later public revision: 2 retries after 200 and 400 ms, needs both labels, no bucket, no retargeting."""
         return cls(
-            max_retries=2,
-            is_budgeted=False,
-            first_exponent=1,
-            needs_both_labels=True,
-            retargets=False,
-            handshake="2",
+            max_retries=2, is_budgeted=False, first_exponent=1, needs_both_labels=True, retargets=False, handshake="2"
         )
 
     def with_options(
         self, max_retries: int | None = None, is_budgeted: bool | None = None, retargets: bool | None = None
     ) -> OverloadRetry:
         """Return a copy with the arguments that are not None."""
-        return replace(
-            self,
-            max_retries=self.max_retries if max_retries is None else max_retries,
-            is_budgeted=self.is_budgeted if is_budgeted is None else is_budgeted,
-            retargets=self.retargets if retargets is None else retargets,
-        )
+        changes: dict[str, Any] = {"max_retries": max_retries, "is_budgeted": is_budgeted, "retargets": retargets}
+        return replace(self, **{name: value for name, value in changes.items() if value is not None})
 
     @property
     def budget(self) -> Literal["client"] | None:

@@ -6,7 +6,7 @@ import abc
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from motorlite._base.arguments import check_number, instance, wrong
+from motorlite._base.arguments import check_number, check_word, instance, wrong
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Mapping
@@ -175,18 +175,6 @@ class FailFast(RetryStrategy):
         return RetryAction.no_retry()
 
 
-def check_budget(name: str, value: Any) -> None:
-    """Check the budget of a strategy.
-
-    Raises:
-        TypeError: It is neither a string nor None.
-        ValueError: It is another string.
-    """
-    if value is not None and value != "client":
-        kind = ValueError if isinstance(value, str) else TypeError
-        raise kind(wrong(name, value, "'client' or None"))
-
-
 def as_retry_strategy(value: Any) -> RetryStrategy:
     """Check a strategy where it is set. Its attributes are read here too: a wrong one must not break operations later.
 
@@ -197,11 +185,8 @@ def as_retry_strategy(value: Any) -> RetryStrategy:
     """
     instance("retry_strategy", value, RetryStrategy)
     strategy: RetryStrategy = value
-    check_budget("retry_strategy.budget", strategy.budget)
-    scope: Any = strategy.scope
-    if scope not in ("adds", "decides"):
-        kind = ValueError if isinstance(scope, str) else TypeError
-        raise kind(wrong("retry_strategy.scope", scope, "'adds' or 'decides'"))
+    check_word("retry_strategy.budget", strategy.budget, ("client", None), "'client' or None")
+    check_word("retry_strategy.scope", strategy.scope, ("adds", "decides"), "'adds' or 'decides'")
     codes: Any = strategy.codes
     if not isinstance(codes, frozenset | set) or not all(type(code) is int for code in codes):
         raise TypeError(wrong("retry_strategy.codes", codes, "a frozenset of integers"))

@@ -17,7 +17,7 @@ import pytest
 
 import motorlite.gridfs.errors
 from motorlite import AsyncMongoClient, compat, errors
-from motorlite._events import registry
+from motorlite import monitoring as registry
 from tests.unit.test_errors import DETAILS, all_classes, facts, make
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ def test_it_can_be_called_twice_and_taken_back() -> None:
 def test_a_reload_of_the_module_changes_nothing(again: str) -> None:
     code = (
         "import importlib, sys, motorlite.compat as compat, motorlite.errors, pymongo.errors\n"
-        "from motorlite._events import registry\n"
+        "from motorlite import monitoring as registry\n"
         "def show(): print(issubclass(motorlite.errors.WriteError, pymongo.errors.WriteError), len(registry.sources))\n"
         "before = [kind.__mro__ for kind in vars(motorlite.errors).values() if isinstance(kind, type)]\n"
         f"compat.install(); compat = {again}; compat.install(); show(); compat.uninstall(); show()\n"

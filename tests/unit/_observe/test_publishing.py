@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from motorlite import monitoring as events
+from motorlite._observe import publishing
 from motorlite._observe.publishing import HANDLERS, LOGGERS, Publishers, make_publishers
 from motorlite._options.options import client_options
 from tests.unit._api.event_samples import ADDRESS, FULL, TOPOLOGY, kinds, retry
@@ -25,8 +26,8 @@ def quiet(name: str) -> bool:
 
 
 def publisher_of(publishers: Publishers, event: object) -> Any:
-    for attribute, logger in LOGGERS.items():
-        if type(event) in HANDLERS[logger]:
+    for attribute in LOGGERS:
+        if type(event) in HANDLERS[attribute]:
             return getattr(publishers, attribute)
     raise AssertionError(f"{event!r} is published by nobody")
 
@@ -118,12 +119,14 @@ def heard(publishers: Publishers) -> list[str]:
 def test_every_publisher_has_its_logger() -> None:
     fields = {field.name for field in dataclasses.fields(Publishers)}
     assert LOGGERS.keys() == {name for name in fields if name != "levels" and not name.startswith("_")}
-    assert sorted(LOGGERS.values()) == sorted(HANDLERS)
+    assert LOGGERS.keys() == HANDLERS.keys()
 
 
 @pytest.mark.parametrize("kind", LISTENERS, ids=lambda kind: kind.__name__)
 def test_only_what_somebody_hears_is_published(kind: type) -> None:
-    (logger,) = [name for name, handlers in HANDLERS.items() if kind in {listener for listener, _ in handlers.values()}]
+    (logger,) = [
+        LOGGERS[name] for name, handlers in HANDLERS.items() if kind in {listener for listener, _ in handlers.values()}
+    ]
     assert heard(make_publishers([kind()], logging_enabled=quiet)) == [logger]
 
 
@@ -315,7 +318,7 @@ def test_an_event_is_logged(event: Any, records: Sequence[logging.LogRecord]) ->
         assert not records
         return
     (record,) = records
-    assert type(event) in HANDLERS[record.name]
+    assert type(event) in HANDLERS[next(kind for kind, name in LOGGERS.items() if name == record.name)]
     assert record.levelno == LEVELS.get(type(event), logging.DEBUG)
     assert isinstance(record.args, tuple)
     (message,) = record.args
@@ -350,3 +353,23 @@ def test_documents_are_cut(records: Sequence[logging.LogRecord]) -> None:
     assert publish is not None
     publish(events.CommandStartedEvent({"ping": 1}, "ping", "admin", 1, 2, ADDRESS))
     assert vars(records[0])["motorlite"]["command"] == '{"pin...'
+
+
+@pytest.mark.parametrize("method", ["setLevel", "disable"])
+def test_the_standard_library_forgets_its_answers_at_every_change_of_a_level(method: str) -> None:
+    """The dictionary is private; this runs with the oldest and the newest Python that the driver supports."""
+    assert isinstance(publishing._LEVELS, dict)
+    logger = logging.getLogger("motorlite.test_levels")
+    try:
+        logging.getLogger().isEnabledFor(logging.DEBUG)
+        assert publishing._LEVELS
+        getattr(logger if method == "setLevel" else logging, method)(logging.INFO)
+        assert not publishing._LEVELS
+    finally:
+        logger.setLevel(logging.NOTSET)
+        logging.disable(logging.NOTSET)
+
+
+def test_without_that_dictionary_every_operation_asks_the_loggers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(publishing, "_LEVELS", ())
+    assert not make_publishers([]).levels

@@ -19,7 +19,7 @@ from scripts import quick
         # A folder holds what is below it.
         (["motorlite/_connection/auth/scram.py", "motorlite/_connection/messages.py"], ["tests/unit/_connection"]),
         (["motorlite/results.py"], ["tests/unit/test_results.py"]),
-        (["motorlite/monitoring/__init__.py"], ["tests/unit/_observe"]),
+        (["motorlite/event_loggers.py"], ["tests/unit/test_event_loggers.py"]),
         (["motorlite/testing/scripted.py"], ["tests/unit/testing"]),
         (["motorlite/_client/core.py"], ["tests/sim/test_connecting.py", "tests/sim/test_lifetimes.py"]),
         (["tests/unit/_pool/test_state.py", "tests/support/core.py"], ["tests/unit/_pool/test_state.py"]),
@@ -43,7 +43,7 @@ def test_a_shell_is_tested_by_simulations() -> None:
         ("motorlite/_operations/collections.py", "tests/unit/_operations/schema"),
         ("motorlite/_api/collection/reads.py", "tests/unit/_api/collection"),
         ("motorlite/_options/table.py", "tests/unit/_options"),
-        ("motorlite/_events/pools.py", "tests/unit/_observe"),
+        ("motorlite/monitoring.py", "tests/unit/_observe"),
     ],
 )
 def test_the_registries_are_always_among_them(changed: str, its_own: str) -> None:

@@ -8,7 +8,6 @@ import pymongo.monitoring
 import pytest
 
 from motorlite import AsyncMongoClient, monitoring
-from motorlite._events import registry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,9 +25,9 @@ class TheirCommands(pymongo.monitoring.CommandListener):
 
 @pytest.fixture(autouse=True)
 def unregistered() -> Iterator[None]:
-    before = list(registry._registered)
+    before = list(monitoring._registered)
     yield
-    registry._registered[:] = before
+    monitoring._registered[:] = before
 
 
 def options() -> ClientOptions:
@@ -54,4 +53,4 @@ def test_what_is_no_listener_is_refused(listener: object) -> None:
 
 def test_all_kinds_of_listener_are_known() -> None:
     kinds = {kind for name, kind in vars(monitoring).items() if name.endswith("Listener")}
-    assert set(registry.LISTENERS) == kinds
+    assert set(monitoring.LISTENERS) == kinds

@@ -1,4 +1,10 @@
-"""Pure: listeners that log events."""
+"""Pure: listeners that log events with level INFO, bad news with level WARNING.
+
+    client = AsyncMongoClient(event_listeners=[CommandLogger()])
+
+Their logger is ``motorlite.event_loggers``. The driver's own loggers (docs/events.md) say more, need no listener and
+can be set to different levels: these classes are for programs written for PyMongo.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +23,13 @@ from motorlite.monitoring import (
 if TYPE_CHECKING:
     from motorlite import monitoring
 
+__all__ = ["CommandLogger", "ConnectionPoolLogger", "HeartbeatLogger", "ServerLogger", "TopologyLogger"]
+
 _logger: Final = logging.getLogger("motorlite.event_loggers")
 
 
 class CommandLogger(CommandListener):
     """Logs commands and their replies, without the documents."""
-
-    __module__ = "motorlite.event_loggers"
 
     def started(self, event: monitoring.CommandStartedEvent) -> None:
         """Log the command's name, request and server."""
@@ -45,8 +51,6 @@ def _request(event: monitoring.CommandEvent) -> tuple[str, int, str]:
 class ServerLogger(ServerListener):
     """Logs servers that appear, change their type or disappear."""
 
-    __module__ = "motorlite.event_loggers"
-
     def opened(self, event: monitoring.ServerOpeningEvent) -> None:
         """Log the server and the topology."""
         _logger.info("server %s: added to topology %s", format_address(event.server_address), event.topology_id)
@@ -65,8 +69,6 @@ class ServerLogger(ServerListener):
 class HeartbeatLogger(ServerHeartbeatListener):
     """Logs the monitors' checks of their servers."""
 
-    __module__ = "motorlite.event_loggers"
-
     def started(self, event: monitoring.ServerHeartbeatStartedEvent) -> None:
         """Log the server."""
         _logger.info("heartbeat of %s: started", format_address(event.connection_id))
@@ -82,8 +84,6 @@ class HeartbeatLogger(ServerHeartbeatListener):
 
 class TopologyLogger(TopologyListener):
     """Logs changes of the deployment, and when no server can be read from or written to."""
-
-    __module__ = "motorlite.event_loggers"
 
     def opened(self, event: monitoring.TopologyOpenedEvent) -> None:
         """Log the topology."""
@@ -108,8 +108,6 @@ class TopologyLogger(TopologyListener):
 
 class ConnectionPoolLogger(ConnectionPoolListener):
     """Logs what becomes of pools and their connections."""
-
-    __module__ = "motorlite.event_loggers"
 
     def pool_created(self, event: monitoring.PoolCreatedEvent) -> None:
         """Log the pool's server."""

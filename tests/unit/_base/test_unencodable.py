@@ -12,7 +12,7 @@ import pytest
 from bson import SON, ObjectId
 from bson.codec_options import DEFAULT_CODEC_OPTIONS, CodecOptions, TypeEncoder, TypeRegistry
 
-from motorlite._errors.unencodable import explain
+from motorlite._base.unencodable import explain
 from motorlite._wire.documents import encode
 
 
