@@ -27,7 +27,7 @@ cov: $(VENV)/.installed-dev  ## unit and simulation tests, and the lines and bra
 	@$(RUN) -m scripts.check --coverage unit sim
 
 docs: $(VENV)/.installed-docs  ## the documentation site, offline, with all links checked (build/site/index.html)
-	@$(RUN) -m scripts.site
+	@NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict
 
 spec-tests: $(VENV)/.installed-dev  ## the specification suites alone, with a table (spec-tests/README.md)
 	@$(RUN) -m tests.spec $(ARGS)
