@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import importlib
 import json
 import mmap
 import os
@@ -43,7 +44,6 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import bson
-import hypothesis
 import pytest
 import trio
 from coverage import Coverage
@@ -199,6 +199,8 @@ class Plugin:
 
     def pytest_configure(self) -> None:
         """Use the same examples in every run, without a database of failures from other mutants."""
+        # Not at the top: pytest wants to be the first to import a plugin.
+        hypothesis = importlib.import_module("hypothesis")
         hypothesis.settings.register_profile("mutation", derandomize=True, database=None, deadline=None)
         hypothesis.settings.load_profile("mutation")
 
