@@ -41,18 +41,17 @@ _T = TypeVar("_T")
 class Mutant:
     """One change: replaces `old`, a child of `owner`, by `new` when `apply` is called."""
 
-    # Path of the module, for reports and for the list of equivalent mutants.
+    # The path of the module, the number of the line, and its text.
     module: str
-    # Its line number, and the text of that line.
     line: int
     text: str
     # The qualified name of the outermost function around it; "" for code that runs at import.
     function: str
     # At least one of these lines is executed whenever the changed code is.
     lines: frozenset[int]
+    # Where it is: the name of a field, and the position in it if that is a list.
     owner: ast.AST
     field: str
-    # The position in the field, if that is a list.
     index: int | None
     old: ast.AST
     new: ast.AST
@@ -69,17 +68,10 @@ class Mutant:
 
     def apply(self) -> None:
         """Apply the change to the tree."""
-        self._put(self.new)
-
-    def revert(self) -> None:
-        """Undo `apply`."""
-        self._put(self.old)
-
-    def _put(self, node: ast.AST) -> None:
         if self.index is None:
-            setattr(self.owner, self.field, node)
+            setattr(self.owner, self.field, self.new)
         else:
-            getattr(self.owner, self.field)[self.index] = node
+            getattr(self.owner, self.field)[self.index] = self.new
 
 
 def _text(node: ast.AST) -> str:

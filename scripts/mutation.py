@@ -83,8 +83,7 @@ _COLLECTION_SECONDS: Final = 60
 # A mutant that hangs without using the CPU is ended by this wall-clock limit, however busy the machine is.
 _WALL_SECONDS: Final = 900
 _TOOL_FAILED: Final = 99
-# Bytes of a shared integer, and the number of preceding mutants to consider.
-_SLOT: Final = 4
+# The number of preceding mutants whose killers are tried first.
 _NEIGHBOURS: Final = 40
 
 Key = tuple[str, str, str, str, int]
@@ -314,7 +313,7 @@ class Judge:
         # Results of the process that collects the tests.
         self.measured_file, self.verdicts_file = root / "mutation-measured.json", root / "mutation-verdicts.json"
         # Shared with the forks: for each mutant, the position of the test that killed it, plus one.
-        self._killers = memoryview(mmap.mmap(-1, _SLOT * max(len(found), 1))).cast("I")
+        self._killers = memoryview(mmap.mmap(-1, 4 * max(len(found), 1))).cast("I")
 
     def measured(self) -> Measured:
         """Read the measurements."""
@@ -468,11 +467,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("modules", nargs="*", metavar="module", help="paths of modules to change; all by default")
     parser.add_argument("--list", action="store_true", help="print the mutants and run nothing")
-    parser.add_argument("--sample", type=int, metavar="N", help="only N random mutants, chosen by the seed")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--sample", type=int, metavar="N", help="only N random mutants, always the same ones")
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="number of concurrent processes (2)")
     parser.add_argument("--trust-list", action="store_true", help="do not run mutants that are listed as equivalent")
-    parser.add_argument("--gate", type=float, default=GATE, metavar="PERCENT", help="fail below PERCENT (%(default)g)")
     arguments = parser.parse_args()
     settings = tomllib.loads((REPOSITORY / SETTINGS).read_text(encoding="utf-8"))
     if unknown := set(arguments.modules) - set(settings["targets"]):
@@ -482,7 +479,7 @@ def main() -> int:
         trees[module], some = mutants((REPOSITORY / module).read_text(encoding="utf-8"), module)
         found += some
     if arguments.sample is not None:
-        chosen = random.Random(arguments.seed).sample(range(len(found)), min(arguments.sample, len(found)))
+        chosen = random.Random(0).sample(range(len(found)), min(arguments.sample, len(found)))
         found = [found[position] for position in sorted(chosen)]
     if arguments.list:
         print(*found, f"{len(found)} mutants", sep="\n")
@@ -493,7 +490,7 @@ def main() -> int:
     presumed = {number for number, mutant in enumerate(found) if arguments.trust_list and key(mutant) in known}
     verdicts = judge(REPOSITORY, trees, found, settings["tests"], arguments.jobs, presumed)
     is_whole = arguments.sample is None and not arguments.modules
-    succeeded = report(found, verdicts, known, arguments.gate, is_whole)
+    succeeded = report(found, verdicts, known, GATE, is_whole)
     print(f"{time.monotonic() - started:.0f} s")
     return 0 if succeeded else 1
 
