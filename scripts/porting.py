@@ -4,7 +4,7 @@ There is one source of facts: the comparison of the public APIs (`tests/support/
 the reasons in its tables (`tests/public_api.toml` and `motor_api.toml`). From these come
 
 - `motorlite/port/table.toml`, which the command reads, and
-- the generated part of docs/porting-from-pymongo.md and docs/porting-from-motor.md; the rest is written by hand.
+- the tables of docs/porting-from-pymongo.md and docs/porting-from-motor.md; the rest is written by hand.
 
 Differences in behaviour come from programs that behave differently (`tests/live/behaviour.toml`).
 
@@ -36,11 +36,9 @@ if TYPE_CHECKING:
 
 REPOSITORY: Final = Path(__file__).resolve().parents[1]
 TABLE: Final = REPOSITORY / "motorlite" / "port" / "table.toml"
-BEGIN: Final = "<!-- begin: python -m scripts.porting -->"
-END: Final = "<!-- end -->"
-PYMONGO_GUIDE: Final = REPOSITORY / "docs" / "porting-from-pymongo.md"
+GUIDES: Final = tuple(REPOSITORY / "docs" / f"porting-from-{name}.md" for name in ("pymongo", "motor"))
 PROGRAMS: Final = REPOSITORY / "tests" / "live" / "behaviour.toml"
-MOTOR_GUIDE: Final = REPOSITORY / "docs" / "porting-from-motor.md"
+_TABLE: Final = re.compile(r"(<!-- table: ([a-z-]+), by python -m scripts.porting -->).*?(<!-- end -->)", re.DOTALL)
 
 # The classes whose objects the command follows through a program.
 CLASSES: Final = (
@@ -252,7 +250,6 @@ def table(facts: Facts) -> str:
 
 # --- the guides ---
 
-_PATTERNS: Final = "`*` stands for any name; a name in parentheses is a parameter."
 # The kinds of difference in the words of the guides.
 _WORDS: Final = {
     "is missing": "missing",
@@ -272,10 +269,15 @@ def words(whats: Iterable[str]) -> str:
     return "other parameters" if len(found) > 2 else " or ".join(sorted(found, reverse=True))
 
 
-def rows_of(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+def rows_of(head: str, rows: Iterable[tuple[str, ...]]) -> str:
     """Return a Markdown table."""
-    lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
-    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)]) + "\n"
+    lines = [f"| {head} |", "|" + "---|" * (head.count("|") + 1), *(f"| {' | '.join(row)} |" for row in rows)]
+    return "\n".join([*lines, ""])
+
+
+def as_code(rows: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield keys and values as code."""
+    return ((f"`{key}`", f"`{value}`") for key, value in rows.items())
 
 
 def by_value(rows: Mapping[str, str]) -> dict[str, list[str]]:
@@ -310,74 +312,53 @@ def outcome(text: str) -> str:
     return "no error" if text == "None" else f"`{raised[1] if raised else text}`".replace("|", "\\|")
 
 
-def pymongo_tables(facts: Facts) -> str:
-    """Return the tables of the guide for PyMongo."""
-    missing = by_value(facts.pymongo.not_compared_reasons).items()
+def tables(facts: Facts) -> dict[str, str]:
+    """Return the tables of the guides by name."""
+    pymongo, motor = facts.pymongo, facts.motor
     # A list of names need not be complete.
-    short = [(n if len(n) < 12 else [*n[:3], f"{n[3]} and {len(n) - 4} others"], reason) for reason, n in missing]
-    head, reasons = ("PyMongo", "in motorlite", "reason"), facts.pymongo.reasons
-    parts = (
-        "### Modules\n",
-        rows_of(
-            ("PyMongo", "motorlite"), ((f"`{theirs}`", f"`{ours}`") for theirs, ours in facts.pymongo.modules.items())
-        ),
-        "These have no counterpart:\n",
-        rows_of(("PyMongo", "reason"), ((", ".join(names), reason) for names, reason in short)),
-        f"### Methods and parameters\n\n{_PATTERNS}\n",
-        rows_of(head, compared(reasons, facts.pymongo_differences, "")),
-        "### Differences in behaviour\n",
-        "Most rows come from programs that run with both drivers (tests/live/behaviour.toml).\n",
-        rows_of(("what", "PyMongo", "motorlite"), behaviour_rows(facts)),
+    missing = (
+        (n if len(n) < 12 else [*n[:3], f"{n[3]} and {len(n) - 4} others"], reason)
+        for reason, n in by_value(pymongo.not_compared_reasons).items()
     )
-    return "\n".join(parts)
-
-
-def motor_tables(facts: Facts) -> str:
-    """Return the tables of the guide for Motor."""
-    motor = facts.motor
-    arguments = [
+    arguments = (
         (f"`AsyncIOMotor{method}({theirs})`", f"`{ours}`")
         for method, names in motor.renamed_arguments.items()
         for theirs, ours in names.items()
-    ]
-    behaviour = [(f"`AsyncIOMotor{name}`" if " " not in name else name, text) for name, text in motor.behaviour.items()]
-    missing = [(", ".join(names), reason) for reason, names in by_value(motor.missing).items()]
-    parts = (
-        "### Classes\n",
-        "The names of Motor's classes for Tornado begin with `Motor`, those of `motor.core` with `Agnostic`.\n",
-        rows_of(
-            ("Motor", "motorlite"), ((f"`AsyncIOMotor{kind}`", f"`{ours}`") for kind, ours in motor.classes.items())
+    )
+    behaviour = ((f"`AsyncIOMotor{name}`" if " " not in name else name, text) for name, text in motor.behaviour.items())
+    contents: dict[str, tuple[str, Iterable[tuple[str, ...]]]] = {
+        "modules": ("PyMongo | motorlite", as_code(pymongo.modules)),
+        "missing": ("PyMongo | reason", ((", ".join(names), reason) for names, reason in missing)),
+        "methods": ("PyMongo | in motorlite | reason", compared(pymongo.reasons, facts.pymongo_differences, "")),
+        "behaviour": ("what | PyMongo | motorlite", behaviour_rows(facts)),
+        "motor-classes": (
+            "Motor | motorlite",
+            as_code({f"AsyncIOMotor{name}": o for name, o in motor.classes.items()}),
         ),
-        "These have no counterpart:\n",
-        rows_of(("Motor", "write instead, or the reason"), missing),
-        f"### Methods and parameters\n\n{_PATTERNS}\n",
-        rows_of(
-            ("Motor", "in motorlite", "what to write"),
+        "motor-missing": (
+            "Motor | write instead, or the reason",
+            ((", ".join(names), reason) for reason, names in by_value(motor.missing).items()),
+        ),
+        "motor-methods": (
+            "Motor | in motorlite | what to write",
             compared(motor.different, facts.motor_differences, "AsyncIOMotor"),
         ),
-        rows_of(("Motor's argument", "in motorlite"), arguments),
-        "### Differences in behaviour\n",
-        rows_of(("Motor", "what to write"), behaviour),
-        "[Porting from PyMongo Async](porting-from-pymongo.md#differences-in-behaviour) lists the differences from "
-        "PyMongo, and so from Motor.\n",
-    )
-    return "\n".join(parts)
+        "motor-arguments": ("Motor's argument | in motorlite", arguments),
+        "motor-behaviour": ("Motor | what to write", behaviour),
+    }
+    return {name: rows_of(head, rows) for name, (head, rows) in contents.items()}
 
 
-def with_tables(page: str, tables: str) -> str:
+def with_tables(page: str, known: Mapping[str, str]) -> str:
     """Return a guide with other tables between the marks."""
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    assert begin, "the page has no mark where the tables begin"
-    assert end, "the page has no mark where the tables end"
-    return f"{before}{BEGIN}\n\n{tables}\n{END}{after}"
+    return _TABLE.sub(lambda match: f"{match[1]}\n\n{known[match[2]]}\n{match[3]}", page)
 
 
 def documents(facts: Facts) -> Iterator[tuple[Path, str]]:
     """Yield all files that are generated, and their content."""
     yield TABLE, table(facts)
-    for path, tables in ((PYMONGO_GUIDE, pymongo_tables(facts)), (MOTOR_GUIDE, motor_tables(facts))):
-        yield path, with_tables(path.read_text(encoding="utf-8"), tables)
+    known = tables(facts)
+    yield from ((path, with_tables(path.read_text(encoding="utf-8"), known)) for path in GUIDES)
 
 
 def main() -> None:
