@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-_COMPARISONS: Final[dict[type[ast.cmpop], list[type[ast.cmpop]]]] = {
+_COMPARISONS: Final[dict[type[ast.cmpop], Sequence[type[ast.cmpop]]]] = {
     kind: others
     for kind, *others in (
         *((ast.Lt, ast.LtE, ast.GtE), (ast.LtE, ast.Lt, ast.Gt), (ast.Gt, ast.GtE, ast.LtE), (ast.GtE, ast.Gt, ast.Lt)),
