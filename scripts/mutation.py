@@ -419,7 +419,8 @@ def table(found: Sequence[Mutant], verdicts: Sequence[str], known: Collection[Ke
             counts[name]["equivalent" if verdict == SURVIVED and key(mutant) in known else verdict] += 1
     columns = (KILLED, TIMED_OUT, "equivalent", SURVIVED, UNTESTED)
     lines = [f"{'module':50} mutants {'  '.join(columns)}  % of all  % without equivalents"]
-    for name, count in [*counts.items(), ("all", counts.pop("all"))]:
+    for name in sorted(counts, key=lambda name: name == "all"):
+        count = counts[name]
         total, caught = count.total(), count[KILLED] + count[TIMED_OUT]
         shares = [100 * caught / max(whole, 1) for whole in (total, total - count["equivalent"])]
         figures = "  ".join(f"{count[column]:{len(column)}}" for column in columns)

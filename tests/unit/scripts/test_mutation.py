@@ -127,7 +127,7 @@ def test_the_table_counts_equivalent_mutants_apart() -> None:
     assert key(found[0]) in known
     rows = [row.split() for row in table(found, [SURVIVED, KILLED, SURVIVED, UNTESTED], known)]
     assert rows[1] == ["a.py", "4", "1", "0", "1", "1", "1", "25.0", "33.3"]
-    assert rows[2] == ["all", *rows[1][1:]]
+    assert rows[2:] == [["all", *rows[1][1:]]]
 
 
 @pytest.mark.parametrize(
