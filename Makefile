@@ -15,19 +15,19 @@ demo: $(VENV)/.installed-demo  ## a real MongoDB server under overload, live in 
 	@$(RUN) -m benchmarks.demo
 
 quick: $(VENV)/.installed-dev  ## what a change needs before it is committed, in seconds
-	@$(RUN) -m scripts.quick $(FILES)
+	@$(RUN) -m scripts.check --quick $(FILES)
 
 test: $(VENV)/.installed-dev  ## every check and test (PARTS=unit: one part; COVERAGE=yes: measure coverage too)
-	@$(RUN) scripts/run_parts.py $(if $(COVERAGE),,--no-coverage) $(PARTS)
+	@$(RUN) -m scripts.check $(if $(COVERAGE),--coverage) $(PARTS)
 
 check: $(VENV)/.installed-dev  ## style, types, architecture and size budgets
-	@$(RUN) scripts/run_parts.py --no-coverage ruff mypy pyright house
+	@$(RUN) -m scripts.check ruff mypy pyright house
 
 cov: $(VENV)/.installed-dev  ## unit and simulation tests, and the lines and branches that they miss
-	@$(RUN) scripts/run_parts.py unit sim
+	@$(RUN) -m scripts.check --coverage unit sim
 
 docs: $(VENV)/.installed-docs  ## the documentation site, offline, with all links checked (build/site/index.html)
-	@$(RUN) -m scripts.site
+	@NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict
 
 spec-tests: $(VENV)/.installed-dev  ## the specification suites alone, with a table (spec-tests/README.md)
 	@$(RUN) -m tests.spec $(ARGS)

@@ -11,8 +11,9 @@ import pytest
 import yaml
 
 from motorlite.retry.overload import MAX_ADAPTIVE_RETRIES
-from scripts.site.links import OUTSIDE, in_repository, is_external, raw_url, repository_url, resolve, targets
+from scripts.site.hooks import OUTSIDE, URL
 from tests.support.code_blocks import blocks, documents
+from tests.support.links import RAW, in_repository, is_external, problem, targets
 
 REPOSITORY: Final = Path(__file__).resolve().parents[1]
 RETRIES: Final = (REPOSITORY / "docs" / "retries.md").read_text(encoding="utf-8")
@@ -129,10 +130,8 @@ def on_the_index(text: str) -> str:
 def test_links_are_relative_and_alive(page: str) -> None:
     """So that they work wherever the repository is."""
     found = targets((REPOSITORY / page).read_text(encoding="utf-8"))
-    assert [target for target in found if target.startswith((repository_url(), raw_url("")))] == []
-    for target in found:
-        if not is_external(target):
-            resolve(page, target)
+    assert [target for target in found if target.startswith((URL, RAW))] == []
+    assert [line for target in found if not is_external(target) and (line := problem(page, target))] == []
 
 
 def test_the_readme_leads_to_what_belongs_to_overload() -> None:
@@ -142,7 +141,7 @@ def test_the_readme_leads_to_what_belongs_to_overload() -> None:
 
 
 def test_the_address_of_the_project_is_in_one_place() -> None:
-    address = repository_url().removeprefix("https://")
+    address = URL.removeprefix("https://")
     pages = [*documents(), "mkdocs.yml", *(path for path in SHOWN if path.startswith(("scripts", "motorlite")))]
     for page in pages:
         text = (REPOSITORY / page).read_text(encoding="utf-8")
@@ -150,9 +149,9 @@ def test_the_address_of_the_project_is_in_one_place() -> None:
         assert address.replace("github.com", "raw.githubusercontent.com") not in text, page
     assert {"Repository", "Documentation", "Changelog", "Issues", "Security"} <= PROJECT["urls"].keys()
     for url in PROJECT["urls"].values():
-        assert url.startswith(repository_url())
+        assert url.startswith(URL)
         if path := in_repository(url):
-            resolve("README.md", path)
+            assert problem("README.md", path) == ""
 
 
 def test_the_package_index_shows_absolute_links() -> None:
@@ -165,10 +164,10 @@ def test_the_package_index_shows_absolute_links() -> None:
         if is_external(before):
             assert target == before
         elif before.startswith("#"):
-            assert target == repository_url() + before
+            assert target == URL + before
         else:
             assert in_repository(target) == before
-            assert target.startswith(raw_url("")) is before.endswith(".svg"), target
+            assert target.startswith(RAW) is before.endswith(".svg"), target
 
 
 def test_the_package_index_shows_how_to_install_from_it() -> None:
@@ -227,7 +226,7 @@ def test_every_page_is_in_the_navigation_once() -> None:
 
     walk(yaml.safe_load((REPOSITORY / "mkdocs.yml").read_text(encoding="utf-8"))["nav"])
     pages = [path.relative_to(REPOSITORY / "docs").as_posix() for path in (REPOSITORY / "docs").rglob("*.md")]
-    assert sorted(listed) == sorted([*pages, *OUTSIDE.values(), "reference/"])
+    assert sorted(listed) == sorted([*pages, *OUTSIDE])
 
 
 # --- the guide to the code, and the records of decisions ---

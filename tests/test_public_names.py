@@ -82,15 +82,25 @@ def origins(path: str) -> dict[str, tuple[str, str]]:
     }
 
 
+@cache
+def definitions() -> dict[str, list[tuple[str, str, ast.ClassDef]]]:
+    """The classes in motorlite's files by name: path, module, and definition of each."""
+    found: dict[str, list[tuple[str, str, ast.ClassDef]]] = {}
+    root = Path(motorlite.__path__[0])
+    for path in root.rglob("*.py"):
+        module = ".".join(("motorlite", *path.relative_to(root).with_suffix("").parts)).removesuffix(".__init__")
+        for node in parsed(str(path)).body:
+            if isinstance(node, ast.ClassDef):
+                found.setdefault(node.name, []).append((str(path), module, node))
+    return found
+
+
 def sources(cls: type) -> Iterator[tuple[str, ast.ClassDef]]:
     """The definition of `cls` and those of its bases, in motorlite's files."""
     for kind in cls.__mro__:
-        for path in Path(motorlite.__path__[0]).rglob("*.py"):
-            for node in parsed(str(path)).body:
-                if isinstance(node, ast.ClassDef) and node.name == kind.__name__:
-                    module = "motorlite." + ".".join(path.relative_to(motorlite.__path__[0]).with_suffix("").parts)
-                    if getattr(importlib.import_module(module.removesuffix(".__init__")), node.name) is kind:
-                        yield str(path), node
+        for path, module, node in definitions().get(kind.__name__, ()):
+            if getattr(importlib.import_module(module), node.name) is kind:
+                yield path, node
 
 
 def annotated(cls: ast.ClassDef) -> Iterator[tuple[str, ast.expr]]:

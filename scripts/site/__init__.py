@@ -1,3 +1,3 @@
-"""The documentation site: its pages, its build, and the check of its links."""
+"""What MkDocs needs to make the documentation site (mkdocs.yml): hooks, the pages of the reference, and checks."""
 
 from __future__ import annotations

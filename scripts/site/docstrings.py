@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import griffe
 
 from scripts.site.examples import CLASSES, examples, introduction
-from scripts.site.links import REPOSITORY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -44,7 +44,7 @@ def readable(text: str) -> str:
 @cache
 def _title(page: str) -> str:
     """The heading of a page of docs/."""
-    with (REPOSITORY / "docs" / page).open(encoding="utf-8") as lines:
+    with Path(__file__).parents[2].joinpath("docs", page).open(encoding="utf-8") as lines:
         return next(lines).removeprefix("# ").strip()
 
 

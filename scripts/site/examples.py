@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import ast
 import textwrap
-from dataclasses import dataclass
 from functools import cache
-from typing import Final
+from pathlib import Path
+from typing import Final, NamedTuple
 
-from scripts.site.links import REPOSITORY
-
-FOLDER: Final = REPOSITORY / "examples" / "methods"
+FOLDER: Final = Path(__file__).resolve().parents[2] / "examples" / "methods"
 # The class of each file.
 CLASSES: Final = {
     "client": "AsyncMongoClient",
@@ -27,8 +25,7 @@ CLASSES: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Example:
+class Example(NamedTuple):
     """The lines of one method's example, and the name of what they are given."""
 
     file: str
@@ -46,22 +43,13 @@ def examples() -> tuple[Example, ...]:
     found = []
     for file in CLASSES:
         source = (FOLDER / f"{file}.py").read_text(encoding="utf-8")
-        lines = source.splitlines()
         functions = [node for node in ast.parse(source).body if isinstance(node, ast.AsyncFunctionDef)]
-        for number, node in enumerate(functions):
-            # To the next function, so that the comments at the end belong to it.
-            following = functions[number + 1].lineno - 1 if number + 1 < len(functions) else len(lines)
-            body = "\n".join(lines[node.body[0].lineno - 1 - _comments(lines, node) : following]).rstrip()
-            found.append(Example(file, node.name, node.args.args[0].arg, textwrap.dedent(body) + "\n"))
+        # From the line of the name to the next function, so that comments at both ends belong to it.
+        ends = [*(node.lineno - 1 for node in functions[1:]), None]
+        for node, end in zip(functions, ends, strict=True):
+            text = textwrap.dedent("\n".join(source.splitlines()[node.lineno : end])).rstrip() + "\n"
+            found.append(Example(file, node.name, node.args.args[0].arg, text))
     return tuple(found)
-
-
-def _comments(lines: list[str], node: ast.AsyncFunctionDef) -> int:
-    """The number of lines with comments before the first statement of a function."""
-    count = 0
-    while lines[node.body[0].lineno - 2 - count].lstrip().startswith("#"):
-        count += 1
-    return count
 
 
 @cache

@@ -5,44 +5,52 @@ A name that several modules export is described once, in the module that is abou
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import griffe
 
 from scripts.site.docstrings import all_keys, readable
-from scripts.site.links import REPOSITORY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+REPOSITORY: Final = Path(__file__).resolve().parents[2]
 PACKAGE: Final = "motorlite"
 # Classes whose methods fill a page.
 LARGE: Final = ("AsyncMongoClient", "AsyncDatabase", "AsyncCollection")
 # Types that signatures name and that are in no public module, since programs rarely need them.
 TYPES: Final = (
-    "_api.typings.DocumentT",
-    "_api.typings.OtherDocumentT",
-    "_api.typings.ClientT_co",
-    "_api.typings.Filter",
-    "_api.typings.Projection",
-    "_api.typings.TimeoutMode",
-    "_base.arguments.Hint",
-    "_base.arguments.IndexKeys",
-    "_base.arguments.Pipeline",
-    "_base.values.Address",
-    "_base.values.Document",
-    "read_preferences.TagSets",
+    *("_api.typings.DocumentT", "_api.typings.OtherDocumentT", "_api.typings.ClientT_co", "_api.typings.Filter"),
+    *("_api.typings.Projection", "_api.typings.TimeoutMode", "_base.arguments.Hint", "_base.arguments.IndexKeys"),
+    *("_base.arguments.Pipeline", "_base.values.Address", "_base.values.Document", "read_preferences.TagSets"),
     "testing.server.local_server.Topology",
 )
 # The modules of the typed dictionaries whose keys are keyword arguments.
 OPTIONS: Final = ("_api.arguments.find_options", "_api.arguments.method_options")
-_TYPES_FILE: Final = "types.md"
+_OVERVIEW: Final = """\
+# API reference
+
+Names, parameters and behaviour are those of PyMongo's asynchronous API, as far as it has them; a port
+changes the import. Everything without an underscore is public, and the [policy of versions](../versions.md)
+applies to it.
+
+{large}
+
+| module | contents |
+|---|---|
+{modules}
+| [types in signatures](types.md) | What stands for a type in the signatures of methods. |
+"""
+_TYPES: Final = """\
+# Types in signatures
+
+Names that signatures use and no module exports. Type checkers know them; programs write what they stand for.
+"""
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(NamedTuple):
     """A page of the reference: its file in the folder `reference`, its title, and its text."""
 
     file: str
@@ -69,11 +77,8 @@ def _names(module: griffe.Module) -> list[str]:
     """The names in its ``__all__``; of a module without one, which is not imported by name, what has no underscore."""
     if module.exports is not None:
         return [str(name) for name in module.exports]
-    return [name for name, member in module.members.items() if _is_own(name, member)]
-
-
-def _is_own(name: str, member: griffe.Object | griffe.Alias) -> bool:
-    return not name.startswith("_") and not member.is_alias and not member.is_module and member.has_docstring
+    own = {name: each for name, each in module.members.items() if not (each.is_alias or each.is_module)}
+    return [name for name, each in own.items() if not name.startswith("_") and each.has_docstring]
 
 
 def _target(module: griffe.Module, name: str) -> str:
@@ -81,8 +86,7 @@ def _target(module: griffe.Module, name: str) -> str:
     member = module.members[name]
     if not isinstance(member, griffe.Alias):
         return member.path
-    is_ours = member.target_path.partition(".")[0] == PACKAGE
-    return member.final_target.path if is_ours else member.target_path
+    return member.final_target.path if member.target_path.startswith(f"{PACKAGE}.") else member.target_path
 
 
 @cache
@@ -94,38 +98,38 @@ def public_modules() -> dict[str, griffe.Module]:
         shown = set() if above is None or above.path == PACKAGE else {_target(above, name) for name in _names(above)}
         own = {_target(module, name) for name in _names(module) if name in module.members}
         # The helpers of the test server have no names for others, and only LocalServer is public.
-        if module.path.startswith(f"{PACKAGE}.testing.server") or (own and own <= shown):
-            continue
-        found[module.path] = module
+        if not module.path.startswith(f"{PACKAGE}.testing.server") and not (own and own <= shown):
+            found[module.path] = module
     return found
+
+
+def _described(module: griffe.Module) -> dict[str, str]:
+    """What the reference describes, by name: modules have pages of their own, and other packages documentation."""
+    own = {name: _target(module, name) for name in _names(module) if name in module.members}
+    return {
+        name: target
+        for name, target in own.items()
+        if target.startswith(f"{PACKAGE}.") and not module.members[name].is_module
+    }
 
 
 @cache
 def homes() -> dict[str, str]:
     """The module that describes each definition: the first but the package itself."""
+    top, *others = public_modules()
     found: dict[str, str] = {}
-    for path, module in [*list(public_modules().items())[1:], *list(public_modules().items())[:1]]:
-        for name in _names(module):
-            if _is_described(module, name):
-                found.setdefault(_target(module, name), path)
+    for path in (*others, top):
+        for target in _described(public_modules()[path]).values():
+            found.setdefault(target, path)
     return found
 
 
-def _is_described(module: griffe.Module, name: str) -> bool:
-    """Whether the reference describes it: modules have pages of their own, and other packages documentation."""
-    if name not in module.members or not _target(module, name).startswith(f"{PACKAGE}."):
-        return False
-    return not module.members[name].is_module
+def _docstring(thing: griffe.Object | griffe.Alias) -> str:
+    return readable(thing.docstring.value).strip() if thing.docstring else ""
 
 
-def _summary(module: griffe.Module) -> str:
-    text = readable(module.docstring.value if module.docstring else "").strip()
+def _line(text: str) -> str:
     return " ".join(text.partition("\n\n")[0].split())
-
-
-def _listed(module: griffe.Module, names: list[str]) -> str:
-    rows = [f"- [`{name}`][{homes()[_target(module, name)]}.{name}]" for name in names]
-    return "\n".join(["", "Described with the module that they belong to:", "", *rows, ""])
 
 
 def _entry(module: griffe.Module, name: str, **options: str) -> str:
@@ -137,86 +141,54 @@ def _entry(module: griffe.Module, name: str, **options: str) -> str:
     member = module.members[name]
     found = member.final_target if isinstance(member, griffe.Alias) else member
     inherited = []
-    if isinstance(found, griffe.Class):
-        bases = {key: each.final_target.parent for key, each in found.inherited_members.items()}
-        inherited = [
-            key
-            for key, base in bases.items()
-            if base is not None and base.path not in homes() and not key.startswith("_")
-        ]
+    for key, each in found.inherited_members.items() if isinstance(found, griffe.Class) else ():
+        base = each.final_target.parent
+        if base is not None and base.path not in homes() and not key.startswith("_"):
+            inherited.append(key)
     options["inherited_members"] = f"[{', '.join(inherited)}]" if inherited else "false"
     lines = [f"      {option}: {value}" for option, value in options.items()]
-    return "\n".join([f"::: {module.path}.{name}", "    options:", *lines])
+    return "\n".join([f"::: {module.path}.{name}", "    options:", *lines, ""])
 
 
 def _page(path: str, module: griffe.Module) -> Page:
     """The page of a module."""
-    described: list[str] = []
-    elsewhere: list[str] = []
-    for name in _names(module):
-        if not _is_described(module, name) or (path == PACKAGE and name in LARGE):
-            continue
-        (described if homes()[_target(module, name)] == path else elsewhere).append(name)
-    lines = [f"# {path}", "", readable(module.docstring.value if module.docstring else "").strip(), ""]
+    described = {name: home for name, target in _described(module).items() for home in [homes()[target]]}
     if path == PACKAGE:
-        lines += [f"- [`{name}`]({_file_of(name)})" for name in LARGE] + [""]
+        described = {name: home for name, home in described.items() if name not in LARGE}
+    parts = [f"# {path}\n", f"{_docstring(module)}\n", *([f"{_list_of_large()}\n"] if path == PACKAGE else [])]
+    elsewhere = [f"- [`{name}`][{home}.{name}]" for name, home in described.items() if home != path]
     if elsewhere:
-        lines.append(_listed(module, elsewhere))
-    for name in described:
-        lines += [_entry(module, name), ""]
-    return Page(f"{path}.md", path.removeprefix(f"{PACKAGE}."), "\n".join(lines))
+        parts += ["Described with the module that they belong to:\n", *elsewhere, ""]
+    parts += [_entry(module, name) for name, home in described.items() if home == path]
+    return Page(f"{path}.md", path.removeprefix(f"{PACKAGE}."), "\n".join(parts))
+
+
+def _list_of_large() -> str:
+    return "\n".join(f"- [`{name}`]({PACKAGE}.{name}.md)" for name in LARGE)
 
 
 def _types() -> Page:
     """The page of the types that have none of their own: signatures link to its headings."""
-    lines = [
-        "# Types in signatures",
-        "",
-        "Names that signatures use and no module exports. Type checkers know them; programs write what they stand for.",
-        "",
-    ]
-    for path in TYPES:
-        found = package()[path]
-        lines += [f"[](){{ #{found.canonical_path} }}", "", f"## {found.name}", "", readable(_meaning(found)), ""]
+    parts = [_TYPES]
+    for found in (package()[path] for path in TYPES):
+        parts.append(f"[](){{ #{found.canonical_path} }}\n\n## {found.name}\n\n{_line(_docstring(found))}\n")
         if found.value is not None and not found.name.endswith(("T", "_co")):
-            lines += ["```python", f"{found.name} = {found.value}", "```", ""]
+            parts.append(f"```python\n{found.name} = {found.value}\n```\n")
     classes = {found.name: found for module in OPTIONS for found in package()[module].classes.values()}
     for name, found in sorted(classes.items()):
         if name.endswith("Options"):
-            listed = all_keys(found, classes)
-            lines += [f"[](){{ #{found.canonical_path} }}", "", f"## {name}", ""]
-            lines += [*map(readable, listed or [_meaning(found)]), ""]
-    return Page(_TYPES_FILE, "Types in signatures", "\n".join(lines))
+            listed = "\n".join(map(readable, all_keys(found, classes))) or _line(_docstring(found))
+            parts.append(f"[](){{ #{found.canonical_path} }}\n\n## {name}\n\n{listed}\n")
+    return Page("types.md", "Types in signatures", "\n".join(parts))
 
 
-def _meaning(found: griffe.Object | griffe.Alias) -> str:
-    return " ".join(found.docstring.value.split()) if found.docstring else ""
-
-
-def _file_of(name: str) -> str:
-    return f"{PACKAGE}.{name}.md"
-
-
+@cache
 def pages() -> list[Page]:
     """All pages, the overview first."""
     # Their methods come from several base classes, so the order of the source is not one that a reader knows.
     look = {"heading_level": "1", "members_order": "alphabetical"}
-    large = [Page(_file_of(name), name, f"{_entry(package(), name, **look)}\n") for name in LARGE]
+    large = [Page(f"{PACKAGE}.{name}.md", name, _entry(package(), name, **look)) for name in LARGE]
+    rows = [f"| [`{path}`]({path}.md) | {_line(_docstring(module))} |" for path, module in public_modules().items()]
+    overview = _OVERVIEW.format(large=_list_of_large(), modules="\n".join(rows))
     modules = [_page(path, module) for path, module in public_modules().items()]
-    rows = [f"| [`{path}`]({path}.md) | {_summary(module)} |" for path, module in public_modules().items()]
-    rows.append(f"| [types in signatures]({_TYPES_FILE}) | What stands for a type in the signatures of methods. |")
-    overview = [
-        "# API reference",
-        "",
-        "Names, parameters and behaviour are those of PyMongo's asynchronous API, as far as it has them; a port",
-        "changes the import. Everything without an underscore is public, and the [policy of versions](../versions.md)",
-        "applies to it.",
-        "",
-        *(f"- [`{name}`]({_file_of(name)})" for name in LARGE),
-        "",
-        "| module | contents |",
-        "|---|---|",
-        *rows,
-        "",
-    ]
-    return [Page("index.md", "Overview", "\n".join(overview)), *large, *modules, _types()]
+    return [Page("index.md", "Overview", overview), *large, *modules, _types()]

@@ -18,6 +18,14 @@ def test_everything_generated_is_current() -> None:
     assert stale == [], "run: python -m scripts.porting"
 
 
+def test_every_table_is_in_a_guide() -> None:
+    pages = "".join(path.read_text(encoding="utf-8") for path in porting.GUIDES)
+    assert [name for name in porting.tables(porting.Facts()) if f"<!-- table: {name}, " not in pages] == []
+    assert porting.with_tables(
+        "<!-- table: a, by python -m scripts.porting -->\nold\n<!-- end -->", {"a": "| b |\n"}
+    ) == ("<!-- table: a, by python -m scripts.porting -->\n\n| b |\n\n<!-- end -->")
+
+
 def test_every_name_is_where_the_table_says() -> None:
     targets = {target.path for path in TABLE.known_paths() for target in [TABLE.target(path)] if target}
     assert len(targets) > 140

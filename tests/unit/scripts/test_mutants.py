@@ -78,15 +78,13 @@ def test_what_is_left_alone(source: str) -> None:
     assert made_of(source) == []
 
 
-def test_a_mutant_is_put_in_and_taken_out() -> None:
+def test_a_mutant_is_put_in() -> None:
     source = "if a and b:\n    c(1)"
-    tree, found = mutants(source, "a.py")
-    for mutant in found:
-        mutant.apply()
+    for number in range(len(made_of(source))):
+        tree, found = mutants(source, "a.py")
+        found[number].apply()
         assert ast.unparse(tree) != source
         compile(tree, "a.py", "exec")
-        mutant.revert()
-        assert ast.unparse(tree) == source
 
 
 def test_where_a_mutant_is() -> None:

@@ -12,7 +12,6 @@ import motorlite
 from scripts.site import reference
 from scripts.site.docstrings import Readable, keys, raised, readable, with_options
 from scripts.site.examples import CLASSES, examples
-from scripts.site.links import REPOSITORY
 
 PAGES = {page.file: page for page in reference.pages()}
 TEXT = "\n".join(page.text for page in PAGES.values())
@@ -102,7 +101,9 @@ def test_options_that_methods_share_are_listed_with_each() -> None:
 
 
 def test_the_options_of_find_and_of_what_it_inherits() -> None:
-    package = griffe.load("motorlite", search_paths=[str(REPOSITORY)], extensions=griffe.Extensions(Readable()))
+    package = griffe.load(
+        "motorlite", search_paths=[str(reference.REPOSITORY)], extensions=griffe.Extensions(Readable())
+    )
     text = package["_api.collection.reads.AsyncCollection.find"].docstring.value
     for key in ("batch_size", "cursor_type", "timeoutMode"):
         assert f"`{key}`" in text
@@ -115,7 +116,9 @@ def test_errors_that_docstrings_name_are_found_from_their_modules() -> None:
         "A",
         "B",
     }
-    package = griffe.load("motorlite", search_paths=[str(REPOSITORY)], extensions=griffe.Extensions(Readable()))
+    package = griffe.load(
+        "motorlite", search_paths=[str(reference.REPOSITORY)], extensions=griffe.Extensions(Readable())
+    )
     (section,) = [
         each
         for each in griffe.parse_google(package["_api.handles.AsyncCollection"].docstring)
@@ -159,7 +162,9 @@ def test_no_type_of_a_public_signature_is_left_without_a_page() -> None:
 
 
 def test_methods_show_their_examples() -> None:
-    package = griffe.load("motorlite", search_paths=[str(REPOSITORY)], extensions=griffe.Extensions(Readable()))
+    package = griffe.load(
+        "motorlite", search_paths=[str(reference.REPOSITORY)], extensions=griffe.Extensions(Readable())
+    )
     text = package["_api.collection.reads.AsyncCollection.find_one"].docstring.value
     assert "\n\n**Example:**\n\n```python\nprint(await parts.find_one(" in text
     for example in examples():

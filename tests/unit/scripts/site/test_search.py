@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from scripts.site import search
+from scripts.site import built as search
 
 _MATERIAL = importlib.util.find_spec("material")
 assert _MATERIAL is not None
