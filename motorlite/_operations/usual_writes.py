@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import bson
 from bson.codec_options import DEFAULT_CODEC_OPTIONS
@@ -109,6 +109,9 @@ class UsualDelete(_Usual, Delete):
     is_acknowledged = True
 
 
+_Change = TypeVar("_Change", UsualUpdate, UsualDelete)
+
+
 class UsualWrites:
     """Makes the writes of a collection that have no options but those of their statements.
 
@@ -139,7 +142,9 @@ class UsualWrites:
         """Return the operation that inserts a document, which has its `_id` first, or more than `MANY_FIELDS`."""
         operation: UsualInsert
         if type(document) is dict and len(document) > MANY_FIELDS:
-            operation, document = self._large(document)
+            large: UsualLargeInsert = _new(UsualLargeInsert)
+            large.whole = document
+            operation, document = large, RawBSONDocument(bson.encode(document, codec_options=self._codec_options))
         else:
             operation = _new(UsualInsert)
         operation.database = self._database
@@ -150,32 +155,21 @@ class UsualWrites:
         operation.varying = [document]
         return operation
 
-    def _large(self, document: Document) -> tuple[UsualLargeInsert, RawBSONDocument]:
-        operation: UsualLargeInsert = _new(UsualLargeInsert)
-        operation.whole = document
-        return operation, RawBSONDocument(bson.encode(document, codec_options=self._codec_options))
-
     def update(self, statement: Document) -> UsualUpdate:
         """Return the operation for one statement of `update_statement` or `replace_statement`."""
-        operation: UsualUpdate = _new(UsualUpdate)
-        operation.database = self._database
-        operation.selector = WRITABLE
-        operation.read_preference = None
-        operation.codec_options = self._codec_options
-        operation.is_retryable = not is_multi(statement)
-        operation.template = self._update
-        operation.varying = [statement]
-        return operation
+        return self._changing(_new(UsualUpdate), self._update, statement)
 
     def delete(self, statement: Document) -> UsualDelete:
         """Return the operation for one statement of `delete_statement` without a hint."""
-        operation: UsualDelete = _new(UsualDelete)
+        return self._changing(_new(UsualDelete), self._delete, statement)
+
+    def _changing(self, operation: _Change, template: Template, statement: Document) -> _Change:
         operation.database = self._database
         operation.selector = WRITABLE
         operation.read_preference = None
         operation.codec_options = self._codec_options
         operation.is_retryable = not is_multi(statement)
-        operation.template = self._delete
+        operation.template = template
         operation.varying = [statement]
         return operation
 
