@@ -47,7 +47,6 @@ TARGETS: Final = (
     "motorlite/_execution/run.py",
     "motorlite/_execution/building.py",
     "motorlite/_retry/classification.py",
-    "motorlite/_execution/late_replies.py",
     "motorlite/_execution/building.py",
     "motorlite/_execution/degrading.py",
     "motorlite/_execution/executor.py",

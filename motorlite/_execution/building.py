@@ -39,6 +39,9 @@ _PRIMARY_PREFERRED = {"mode": "primaryPreferred"}
 _WRITES = ("insert", "update", "delete")
 # Commands that take a comment before 4.4, where it became a field of every command.
 _TOOK_COMMENTS = ("find", "aggregate")
+# Seconds to wait for a late reply: beyond the command's own time limit, and for a command without one.
+_WAIT_BEYOND_LIMIT: Final = 1.0
+_WAIT_WITHOUT_LIMIT: Final = 1.0
 # Neither limited nor commented: they are not the user's operations, and they are short.
 _UNLIMITED = (TimeLimit.DEADLINE, TimeLimit.AWAIT)
 
@@ -119,6 +122,19 @@ def comment_of_abandoned(document: Mapping[str, Any], facts: ServerFacts, limits
     if not limits.comment or not isinstance(comment, str) or not comment.startswith(limits.comment):
         return None
     return comment if server_limit(document, facts) is None else None
+
+
+def worth_waiting_until(limit: float | None, sent_at: float, now: float) -> float:
+    """The loop time until which to wait for a late reply. Then the connection closes, so the server stops the work.
+
+    Args:
+        limit: The milliseconds after which the server ends the command; None: it does not.
+        sent_at: The loop time at which it was sent.
+        now: The loop time at which its caller stopped waiting.
+    """
+    if limit is None:
+        return now + _WAIT_WITHOUT_LIMIT
+    return max(now, sent_at + limit / 1000) + _WAIT_BEYOND_LIMIT
 
 
 def remove_older_limits(document: Document, operation: Operation[Any]) -> None:

@@ -102,7 +102,7 @@ class FakeExecutor(Executor):
         self._now = anyio.current_time
         self.open_transactions = set()
 
-    async def execute(self, operation: Operation[Any], call: Call) -> Any:
+    async def execute(self, operation: Operation[Any], call: Call, *, opens: bool = False) -> Any:
         reply = await self._reply(operation, call)
         return operation.unacknowledged() if reply is None else operation.parse(reply)
 

@@ -18,7 +18,7 @@ from motorlite._admission.gate import Gates
 from motorlite._admission.tickets import Request, Ticket
 from motorlite._base.values import Progress
 from motorlite._execution.admission import outcome_of
-from motorlite._execution.late_replies import worth_waiting_until
+from motorlite._execution.building import worth_waiting_until
 from motorlite._operations.contract import Kind, Operation
 from motorlite._retry.backoff import server_base_backoff
 from motorlite._retry.decision import Again, Ask, Retry, RetrySettings
