@@ -143,7 +143,7 @@ class Retry:
     _operation: Operation[Any]
     _deadline: Deadline
     _options: CallOptions = DEFAULT_OPTIONS
-    _started_at: float = 0.0
+    started_at: float = 0.0
     _policy: OverloadRetry = field(init=False)
     # The failures that the operation may still end with, oldest first: the first, the best and the newest.
     _failures: list[Failure] = field(init=False, default_factory=list)
@@ -375,7 +375,7 @@ class Retry:
             idempotent=self._is_idempotent,
             retry_attempts=self.attempts - 1,
             retry_reasons=self._seen,
-            elapsed=now - self._started_at,
+            elapsed=now - self.started_at,
             remaining=None if earliest == inf else earliest - now,
             address=failure.address,
             server_hint=server_base_backoff(failure.error),
