@@ -142,7 +142,7 @@ class Executor:
             try:
                 reply = await obtain(run)
                 try:
-                    result: Any = operation.unacknowledged() if reply is None else operation.parse(reply)
+                    result = operation.unacknowledged() if reply is None else operation.parse(reply)
                 except Exception as error:
                     self._reject(run, reply, error)
                     raise
@@ -170,8 +170,8 @@ class Executor:
         return self.execute(opening, call, opens=True)
 
     @staticmethod
-    def _opened(run: Run, batch: CursorReply) -> Opened:
-        """Hand the cursor the server session and the connection of the operation that opened it."""
+    def _opened(run: Run, batch: Any) -> Any:
+        """Return `batch`, a CursorReply, as an `Opened`, which gets the operation's server session and connection."""
         assert run.source is not None
         implicit = None
         if run.call.session is None and batch.cursor_id and run.server_session is not None:

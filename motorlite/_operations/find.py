@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Generic, TypedDict, TypeVar
 
@@ -57,18 +58,9 @@ class RareFindOptions(TypedDict, total=False):
     await_data: bool | None
 
 
+# Their fields in the command have the same names, in camel case.
 _NAMES: Final = {
-    "min": "min",
-    "max": "max",
-    "max_scan": "maxScan",
-    "return_key": "returnKey",
-    "show_record_id": "showRecordId",
-    "allow_disk_use": "allowDiskUse",
-    "no_cursor_timeout": "noCursorTimeout",
-    "allow_partial_results": "allowPartialResults",
-    "oplog_replay": "oplogReplay",
-    "tailable": "tailable",
-    "await_data": "awaitData",
+    name: re.sub("_(.)", lambda letter: letter[1].upper(), name) for name in RareFindOptions.__annotations__
 }
 # Sent only if true: false is the server's default.
 _ANY_SERVER: Final = ServerFacts(("", None))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from motorlite._base.arguments import check_list, check_mapping, check_replacement, check_update
 from motorlite._base.wire_versions import V4_4
-from motorlite._operations.common import VALUE, DocumentWrite, WriteOptions, with_set
+from motorlite._operations.common import VALUE, DocumentWrite, Needs, WriteOptions, with_set
 from motorlite._wire.replies import check_write, document
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class FindAndModify(DocumentWrite["_Document | None"], Generic[_Document]):
             collation=collation,
             let=let,
         )
-        needs = (("hint of findAndModify", V4_4),) if hint is not None else ()
+        needs: Needs = (("hint of findAndModify", V4_4),) if hint is not None else ()
         super().__init__(database, document, needs=needs, **common)
         with_set(document, bypassDocumentValidation=bypass_document_validation).update(options or {})
 

@@ -9,6 +9,7 @@ from motorlite._operations.aggregate import Aggregate
 from motorlite._operations.common import (
     AdministrativeCommand,
     AdministrativeWrite,
+    Needs,
     ReadCommand,
     ReadOptions,
     SearchIndexCommand,
@@ -54,7 +55,7 @@ class CreateIndexes(AdministrativeCommand[list[str]]):
         document = {"createIndexes": collection, "indexes": indexes, **(options or {})}
         with_set(document, commitQuorum=commit_quorum)
         # Older servers ignore it, so the client raises an error (index management specification, "Q & A").
-        needs = (("commitQuorum", V4_4),) if "commitQuorum" in document else ()
+        needs: Needs = (("commitQuorum", V4_4),) if "commitQuorum" in document else ()
         super().__init__(database, document, needs=needs, **common)
 
     def parse(self, reply: Document) -> list[str]:
