@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from motorlite._base.deadline import Deadline
     from motorlite._base.values import Document, ServerFacts
     from motorlite._execution.run import Attempt, Run
-    from motorlite._execution.server_limits import ServerLimits
+    from motorlite._execution.server_limits import CommandDefaults
     from motorlite._operations.contract import Command, Operation
     from motorlite._sessions.session import ServerSession, Session, SessionPool
     from motorlite._topology.topology_description import TopologyDescription
@@ -84,7 +84,7 @@ def add_server_limits(
     operation: Operation[Any],
     deadline: Deadline,
     facts: ServerFacts,
-    limits: ServerLimits,
+    limits: CommandDefaults,
     request_id: int,
 ) -> None:
     """Append the client's default maxTimeMS, and the comment by which an abandoned operation can be killed.
@@ -112,7 +112,7 @@ def server_limit(document: Mapping[str, Any], facts: ServerFacts) -> float | Non
     return float(limit)
 
 
-def comment_of_abandoned(document: Mapping[str, Any], facts: ServerFacts, limits: ServerLimits) -> str | None:
+def comment_of_abandoned(document: Mapping[str, Any], facts: ServerFacts, limits: CommandDefaults) -> str | None:
     """Return the comment by which to kill an operation that its caller left, or None.
 
     None also if the server ends it by itself, and if it has a comment of the caller's own, which other operations, or
@@ -216,7 +216,7 @@ class CommandBuilder:
     def __init__(
         self,
         sessions: SessionPool,
-        limits: ServerLimits,
+        limits: CommandDefaults,
         *,
         retry_writes: bool,
         api_declaration: Mapping[str, Any] | None,

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from motorlite._base.values import Address, Document
     from motorlite._connection.connection import Connection
     from motorlite._execution.acquiring import Deployment
-    from motorlite._execution.admission import Admission
+    from motorlite._execution.admission import AdmissionSteps
     from motorlite._execution.reports import Reports
-    from motorlite._execution.server_limits import ServerLimits
+    from motorlite._execution.server_limits import CommandDefaults
     from motorlite._operations.contract import Call, CursorReply, Operation
     from motorlite._retry.decision import RetrySettings
     from motorlite._sessions.session import SessionPool
@@ -55,7 +55,7 @@ class Executor:
         deployment: Deployment,
         sessions: SessionPool,
         settings: RetrySettings,
-        limits: ServerLimits,
+        limits: CommandDefaults,
         reports: Reports,
         *,
         now: Callable[[], float],
@@ -66,7 +66,7 @@ class Executor:
         api_declaration: Mapping[str, Any] | None,
         on_lost_cursor: Callable[[Address, Mapping[str, Any]], None],
         on_abandoned: Callable[[Address, str], None],
-        admission: Admission | None = None,
+        admission: AdmissionSteps | None = None,
     ) -> None:
         self._deployment = deployment
         # Rate limits, breakers and concurrency limits; None if none is configured.

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from motorlite._execution.building import CommandBuilder
     from motorlite._execution.reports import Reports
     from motorlite._execution.run import Attempt, Run
-    from motorlite._execution.server_limits import ServerLimits
+    from motorlite._execution.server_limits import CommandDefaults
     from motorlite._operations.contract import Operation
     from motorlite._topology.server import Server
     from motorlite._topology.topology_description import TopologyDescription
@@ -45,7 +45,7 @@ class Sender:
     def __init__(
         self,
         builder: CommandBuilder,
-        limits: ServerLimits,
+        limits: CommandDefaults,
         reports: Reports,
         *,
         now: Callable[[], float],

@@ -14,7 +14,7 @@ from motorlite._base.error_codes import (
 )
 from motorlite._connection.handshake import Purpose
 from motorlite._execution.pins import PinnedConnection
-from motorlite._operations.contract import Ends, Kind
+from motorlite._operations.contract import Kind, TransactionEnd
 from motorlite._retry.classification import may_have_been_executed, was_rejected
 from motorlite._retry.decision import Again
 from motorlite._sessions.transaction import State
@@ -75,7 +75,7 @@ def in_transaction(operation: Operation[Any], preference: ServerMode) -> Operati
 
 def added_labels(operation: Operation[Any], error: PyMongoError) -> frozenset[str]:
     """Return the labels that the driver must add to the error of an attempt."""
-    if operation.ends is Ends.COMMIT:
+    if operation.ends is TransactionEnd.COMMIT:
         return frozenset({UNKNOWN_COMMIT_RESULT}) if _leaves_unknown(error) else _NO_LABELS
     return frozenset({TRANSIENT_TRANSACTION}) if _is_network_error(error) else _NO_LABELS
 
@@ -205,7 +205,7 @@ class Part:
         transaction, facts = self._transaction, connection.facts
         if transaction.when_idle is not None:
             raise InvalidOperation("the transaction was aborted while the operation waited; it was not sent")
-        if self.operation.ends is Ends.COMMIT:
+        if self.operation.ends is TransactionEnd.COMMIT:
             transaction.end_was_sent = True
             self._needed_majority, transaction.needs_majority = transaction.needs_majority, True
             self._may_be_committed, transaction.may_be_committed = transaction.may_be_committed, True
@@ -241,9 +241,9 @@ class Part:
 
     def decided(self, failure: Failure, decision: Again | Raise) -> None:
         """Update the transaction after a failed attempt ("When to unpin", "Interaction with Client Backpressure")."""
-        if self.operation.ends is Ends.ABORT:
+        if self.operation.ends is TransactionEnd.ABORT:
             self._unpin()
-        elif self.operation.ends is Ends.COMMIT:
+        elif self.operation.ends is TransactionEnd.COMMIT:
             # For further attempts too: one of them may fail before it is sent, as if the server had rejected it.
             self._needed_majority = self._needed_majority or not was_rejected(failure)
             self._transaction.needs_majority = self._needed_majority
@@ -262,7 +262,7 @@ class Part:
 
     def describe(self, error: PyMongoError) -> None:
         """Note in the error that ends the operation whether the transaction may have been committed."""
-        if self.operation.ends is Ends.COMMIT and not isinstance(error, WriteConcernError):
+        if self.operation.ends is TransactionEnd.COMMIT and not isinstance(error, WriteConcernError):
             error.may_have_been_executed = self._may_be_committed
             if self._may_be_committed:
                 error._add_error_label(UNKNOWN_COMMIT_RESULT)
@@ -283,7 +283,7 @@ class Part:
         if self._session.transaction is transaction and not transaction.must_abort:
             self._open.discard(self._session)
         if (
-            self.operation.ends is Ends.ABORT
+            self.operation.ends is TransactionEnd.ABORT
             or self._session.transaction is not transaction  # the session ended in the meantime
             or (pin is not None and not pin.is_usable)
         ):

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from bson.codec_options import CodecOptions
 
     from motorlite._base.values import Document, ServerFacts
-    from motorlite._operations.bulk_runs import Run
+    from motorlite._operations.bulk_runs import BulkRun
     from motorlite._operations.slices import Slices
     from motorlite.write_concern import WriteConcern
 
@@ -165,7 +165,7 @@ class BulkBatch(Operation["Document | None"]):
         self,
         database: str,
         collection: str,
-        run: Run,
+        run: BulkRun,
         start: int = 0,
         *,
         ordered: bool = True,

@@ -55,7 +55,7 @@ class TimeLimit(enum.Enum):
     AWAIT = "await"
 
 
-class Ends(enum.Enum):
+class TransactionEnd(enum.Enum):
     """How an operation ends its session's transaction."""
 
     COMMIT = "commit"
@@ -161,7 +161,7 @@ class Operation(Generic[R_co]):
     is_exhaust: bool = False
     # commitTransaction, abortTransaction: part of a transaction that has ended for all others, and retried whatever
     # retryReads and retryWrites say.
-    ends: ClassVar[Ends | None] = None
+    ends: ClassVar[TransactionEnd | None] = None
     # An error of the server may come after a part of its writes, which remain.
     writes_until_error: ClassVar[bool] = False
     # Of a reply with ``ok: 0`` and a write concern error, the latter is raised, as in PyMongo.

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from motorlite._api.settings import Settings
     from motorlite._client.core import Core
     from motorlite._operations.bulk_batch import BulkBatch
-    from motorlite._operations.bulk_runs import Run
+    from motorlite._operations.bulk_runs import BulkRun
     from motorlite.operations import DeleteMany, DeleteOne, InsertOne, ReplaceOne, UpdateMany, UpdateOne
 
 
@@ -84,7 +84,7 @@ class BulkWrite:
         self._options = options
         self._limit = limit
 
-    async def execute(self, runs: Sequence[Run], call: Call) -> dict[str, Any] | None:
+    async def execute(self, runs: Sequence[BulkRun], call: Call) -> dict[str, Any] | None:
         """Send all batches. An ordered bulk write stops at its first error.
 
         Returns:
@@ -103,7 +103,7 @@ class BulkWrite:
         with self._core.executor.published(self._name, *self._names, operation_id, call.session):
             return await self._execute_runs(runs, call)
 
-    async def _execute_runs(self, runs: Sequence[Run], call: Call) -> dict[str, Any] | None:
+    async def _execute_runs(self, runs: Sequence[BulkRun], call: Call) -> dict[str, Any] | None:
         result = BulkResult(ordered=self._is_ordered)
         # One implicit session serves all batches. The first acknowledged batch acquires its server session.
         # Unacknowledged writes have no session (driver sessions specification).
@@ -148,7 +148,7 @@ class BulkWrite:
                 del error
         return result.details
 
-    async def _execute_run(self, run: Run, result: BulkResult, call: Call, *, has_successor: bool) -> None:
+    async def _execute_run(self, run: BulkRun, result: BulkResult, call: Call, *, has_successor: bool) -> None:
         start = 0
         while start < len(run.statements) and result.can_continue:
             batch = BATCHES[run.kind](
@@ -299,7 +299,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
     async def _execute_runs(
         self,
         name: str,
-        runs: Sequence[Run],
+        runs: Sequence[BulkRun],
         ordered: bool,
         call: Call,
         turns: Turns,
