@@ -24,7 +24,7 @@ from motorlite._connection.metadata import ENVIRONMENT_VARIABLES, faas_provider,
 from motorlite._execution.executor import Executor
 from motorlite._execution.reports import Reports
 from motorlite._execution.run import new_operation_id
-from motorlite._execution.server_limits import ServerLimits, default_milliseconds
+from motorlite._execution.server_limits import CommandDefaults, default_milliseconds
 from motorlite._net import current, host
 from motorlite._net.host import read_environment, read_platform_facts
 from motorlite._observe.log_documents import LENGTH_VARIABLES, max_document_length
@@ -114,7 +114,7 @@ class Core:
         options = self._given
         # The ObjectId makes the comments of this client's operations its own.
         comment = f"motorlite {ObjectId()}" if options.kill_abandoned else ""
-        self.limits: ServerLimits = ServerLimits(default_milliseconds(options.default_max_time), comment)
+        self.limits: CommandDefaults = CommandDefaults(default_milliseconds(options.default_max_time), comment)
         self.sessions: SessionPool = SessionPool(host.session_id)
         # The cursors that have been open on a server.
         self.open_cursors: WeakSet[MayBeOpen] = WeakSet()

@@ -16,7 +16,7 @@ from motorlite.read_preferences import ReadPreference
 
 if TYPE_CHECKING:
     from motorlite._execution.executor import Executor
-    from motorlite._execution.server_limits import ServerLimits
+    from motorlite._execution.server_limits import CommandDefaults
     from motorlite._net.runtime import Runtime
 
 # Seconds between two looks, and for one look. A change is seen within their sum.
@@ -30,7 +30,7 @@ _logger = logging.getLogger("motorlite.client")
 class DefaultMaxTime:
     """Reads the document ``{_id: "maxTimeMS", value: N}`` while the client lives."""
 
-    def __init__(self, namespace: str, limits: ServerLimits, executor: Executor, runtime: Runtime) -> None:
+    def __init__(self, namespace: str, limits: CommandDefaults, executor: Executor, runtime: Runtime) -> None:
         self._namespace = namespace
         self._limits = limits
         self._executor = executor

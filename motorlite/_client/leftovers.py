@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from motorlite._base.deadline import Deadline
 from motorlite._base.error_codes import RETRYABLE_WRITE, SYSTEM_OVERLOADED
-from motorlite._execution.late_replies import open_cursor
 from motorlite._operations.contract import Call, TimeLimit
-from motorlite._operations.cursors import KillCursors, LostCursor
+from motorlite._operations.cursors import KillCursors, LostCursor, opened_by
 from motorlite.errors import InvalidOperation, OperationFailure, PyMongoError
 
 if TYPE_CHECKING:
@@ -99,9 +98,9 @@ class LostCursors:
 
     def kill_opened(self, address: Address, reply: Mapping[str, Any]) -> None:
         """Kill the cursor in a reply, if there is one."""
-        cursor = open_cursor(reply)
+        cursor = opened_by(reply, address)
         if cursor is not None:
-            self.kill(LostCursor(address, cursor.database, cursor.collection, cursor.cursor_id))
+            self.kill(cursor)
 
     async def _kill_pinned(self, cursor: LostCursor) -> None:
         try:

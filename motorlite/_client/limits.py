@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from motorlite import monitoring as events
 from motorlite._admission.gate import Gates
 from motorlite._admission.rate_limiter import RateLimiter
-from motorlite._execution.admission import Admission
+from motorlite._execution.admission import AdmissionSteps
 from motorlite._net.runtime import WaitTimeout
 from motorlite.overload.breaker import BreakerState
 from motorlite.stats import RateLimitStats
@@ -50,9 +50,9 @@ class Limits:
         self.rates: RateLimiter = RateLimiter(options.rate_limit or {})
         self.gates: Gates = Gates(options.circuit_breaker, options.concurrency_limit, self._changed)
 
-    def admission(self, runtime: Runtime) -> Admission:
+    def admission(self, runtime: Runtime) -> AdmissionSteps:
         """Return what the executor asks before each attempt."""
-        return Admission(self.rates, self.gates, now=runtime.now, new_turn=lambda: _Turn(runtime.waiter()))
+        return AdmissionSteps(self.rates, self.gates, now=runtime.now, new_turn=lambda: _Turn(runtime.waiter()))
 
     def _changed(self, address: Address, change: Change) -> None:
         if not self._publish:

@@ -1,6 +1,6 @@
 """Shell: whether an attempt may be made: the client's rate limits, and the gates of its servers.
 
-A client without limits has no `Admission`, and the executor tests for that once per attempt.
+A client without limits has no `AdmissionSteps`, and the executor tests for that once per attempt.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Turn(Protocol):
         ...
 
 
-class Admission:
+class AdmissionSteps:
     """The limits of one client."""
 
     __slots__ = ("_gates", "_is_stopped", "_new_turn", "_now", "_rates", "_waiting")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from motorlite._base.deadline import Deadline
     from motorlite._base.values import Document, ServerFacts
     from motorlite._execution.run import Attempt, Run
-    from motorlite._execution.server_limits import ServerLimits
+    from motorlite._execution.server_limits import CommandDefaults
     from motorlite._operations.contract import Command, Operation
     from motorlite._sessions.session import ServerSession, Session, SessionPool
     from motorlite._topology.topology_description import TopologyDescription
@@ -39,6 +39,9 @@ _PRIMARY_PREFERRED = {"mode": "primaryPreferred"}
 _WRITES = ("insert", "update", "delete")
 # Commands that take a comment before 4.4, where it became a field of every command.
 _TOOK_COMMENTS = ("find", "aggregate")
+# Seconds to wait for a late reply: beyond the command's own time limit, and for a command without one.
+_WAIT_BEYOND_LIMIT: Final = 1.0
+_WAIT_WITHOUT_LIMIT: Final = 1.0
 # Neither limited nor commented: they are not the user's operations, and they are short.
 _UNLIMITED = (TimeLimit.DEADLINE, TimeLimit.AWAIT)
 
@@ -81,7 +84,7 @@ def add_server_limits(
     operation: Operation[Any],
     deadline: Deadline,
     facts: ServerFacts,
-    limits: ServerLimits,
+    limits: CommandDefaults,
     request_id: int,
 ) -> None:
     """Append the client's default maxTimeMS, and the comment by which an abandoned operation can be killed.
@@ -109,7 +112,7 @@ def server_limit(document: Mapping[str, Any], facts: ServerFacts) -> float | Non
     return float(limit)
 
 
-def comment_of_abandoned(document: Mapping[str, Any], facts: ServerFacts, limits: ServerLimits) -> str | None:
+def comment_of_abandoned(document: Mapping[str, Any], facts: ServerFacts, limits: CommandDefaults) -> str | None:
     """Return the comment by which to kill an operation that its caller left, or None.
 
     None also if the server ends it by itself, and if it has a comment of the caller's own, which other operations, or
@@ -119,6 +122,19 @@ def comment_of_abandoned(document: Mapping[str, Any], facts: ServerFacts, limits
     if not limits.comment or not isinstance(comment, str) or not comment.startswith(limits.comment):
         return None
     return comment if server_limit(document, facts) is None else None
+
+
+def worth_waiting_until(limit: float | None, sent_at: float, now: float) -> float:
+    """The loop time until which to wait for a late reply. Then the connection closes, so the server stops the work.
+
+    Args:
+        limit: The milliseconds after which the server ends the command; None: it does not.
+        sent_at: The loop time at which it was sent.
+        now: The loop time at which its caller stopped waiting.
+    """
+    if limit is None:
+        return now + _WAIT_WITHOUT_LIMIT
+    return max(now, sent_at + limit / 1000) + _WAIT_BEYOND_LIMIT
 
 
 def remove_older_limits(document: Document, operation: Operation[Any]) -> None:
@@ -200,7 +216,7 @@ class CommandBuilder:
     def __init__(
         self,
         sessions: SessionPool,
-        limits: ServerLimits,
+        limits: CommandDefaults,
         *,
         retry_writes: bool,
         api_declaration: Mapping[str, Any] | None,

@@ -10,6 +10,8 @@ from motorlite._operations.contract import CursorReply, Opened
 from motorlite.read_preferences import ServerMode
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from motorlite._execution.run import Run
     from motorlite._operations.contract import Call, Operation
     from motorlite.errors import AdmissionError
@@ -29,35 +31,28 @@ def fallback_of(operation: Operation[Any], call: Call) -> CallBlock | None:
     return call.options.fallback
 
 
-def redirected(run: Run, block: CallBlock) -> tuple[Operation[Any], Call] | None:
-    """Return the operation and call to execute instead; None if a function supplies the answer.
+async def answer(
+    execute: Callable[..., Awaitable[Any]], run: Run, block: CallBlock, error: AdmissionError, *, opens: bool
+) -> Any:
+    """Return what the fallback of `block` answers: another server, or a function of the application.
 
     The fallback is used once: when it is refused too, the operation fails. It is a part of the same operation, which
-    publishes one start and one end.
-    """
-    if not isinstance(block.fallback, ServerMode):
-        return None
-    call = run.call
-    instead = type(call)(call.session, call.deadline, run.operation_id, call.options.with_options(fallback=None))
-    return run.operation.reading_from(block.fallback), instead
-
-
-async def answer(block: CallBlock, error: AdmissionError) -> Any:
-    """Return what the application's function answers."""
-    assert block._answer is not None
-    return await block._answer(error)
-
-
-async def opened(operation: Operation[CursorReply], block: CallBlock, error: AdmissionError) -> Opened:
-    """Return an exhausted cursor with the documents that the application's function answers.
+    publishes one start and one end. With `opens`, documents of the application become an exhausted cursor.
 
     Raises:
-        TypeError: The function did not return a list.
+        TypeError: The function did not return a list of documents.
     """
-    documents = await answer(block, error)
-    if not isinstance(documents, list):
+    operation, call = run.operation, run.call
+    if isinstance(block.fallback, ServerMode):
+        instead = type(call)(call.session, call.deadline, run.operation_id, call.options.with_options(fallback=None))
+        return await execute(operation.reading_from(block.fallback), instead, opens=opens)
+    assert block._answer is not None
+    result = await block._answer(error)
+    if not opens:
+        return result
+    if not isinstance(result, list):
         raise TypeError(
-            f"the fallback of {operation.name} must return a list of documents, not {type(documents).__name__}"
+            f"the fallback of {operation.name} must return a list of documents, not {type(result).__name__}"
         )
-    batch = {"cursor": {"id": Int64(0), "ns": f"{operation.database}.$fallback", "firstBatch": documents}}
+    batch = {"cursor": {"id": Int64(0), "ns": f"{operation.database}.$fallback", "firstBatch": result}}
     return Opened(CursorReply(batch, "firstBatch"), error.address or ("", None), None, None)

@@ -13,30 +13,31 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from motorlite._base.error_codes import REAUTHENTICATION_REQUIRED
 from motorlite._base.values import Progress
 from motorlite._execution import acquiring, degrading
-from motorlite._execution.joining import join, needs_turn
+from motorlite._execution.building import CommandBuilder
 from motorlite._execution.pins import PinnedConnection, stays_pinned
 from motorlite._execution.retrying import RetrySteps
 from motorlite._execution.run import Attempt, Run
 from motorlite._execution.sender import Sender
-from motorlite._operations.contract import CursorReply, Opened
+from motorlite._execution.transactions import part_of
+from motorlite._operations.contract import Kind, Opened
 from motorlite._retry.classification import leaves_unknown
 from motorlite._retry.failure import Failure
 from motorlite._sessions.session import Session
 from motorlite.errors import AdmissionError, OperationFailure, ProtocolError, PyMongoError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Mapping
+    from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 
     from motorlite._base.deadline import Deadline
     from motorlite._base.values import Address, Document
     from motorlite._connection.connection import Connection
     from motorlite._execution.acquiring import Deployment
-    from motorlite._execution.admission import Admission
+    from motorlite._execution.admission import AdmissionSteps
     from motorlite._execution.reports import Reports
-    from motorlite._execution.server_limits import ServerLimits
-    from motorlite._operations.contract import Call, Operation
+    from motorlite._execution.server_limits import CommandDefaults
+    from motorlite._operations.contract import Call, CursorReply, Operation
     from motorlite._retry.decision import RetrySettings
-    from motorlite._sessions.session import ServerSession, SessionPool
+    from motorlite._sessions.session import SessionPool
     from motorlite._topology.server import Server
     from motorlite.retry import RetryBudget
 
@@ -54,7 +55,7 @@ class Executor:
         deployment: Deployment,
         sessions: SessionPool,
         settings: RetrySettings,
-        limits: ServerLimits,
+        limits: CommandDefaults,
         reports: Reports,
         *,
         now: Callable[[], float],
@@ -65,20 +66,21 @@ class Executor:
         api_declaration: Mapping[str, Any] | None,
         on_lost_cursor: Callable[[Address, Mapping[str, Any]], None],
         on_abandoned: Callable[[Address, str], None],
-        admission: Admission | None = None,
+        admission: AdmissionSteps | None = None,
     ) -> None:
         self._deployment = deployment
         # Rate limits, breakers and concurrency limits; None if none is configured.
         self._admission = admission
         self._sessions = sessions
+        builder = CommandBuilder(sessions, limits, retry_writes=settings.retry_writes, api_declaration=api_declaration)
+        # Learns the cluster time from a reply.
+        self.gossip: Callable[[Mapping[str, Any]], None] = builder.gossip
         self._sender = Sender(
-            sessions,
+            builder,
             limits,
             reports,
             now=now,
-            retry_writes=settings.retry_writes,
             socket_timeout=socket_timeout,
-            api_declaration=api_declaration,
             on_lost_cursor=on_lost_cursor,
             on_abandoned=on_abandoned,
         )
@@ -111,19 +113,18 @@ class Executor:
         """Execute on `deployment` from now on. Operations waiting for a server continue on it."""
         self._deployment = self._retries.deployment = deployment
 
-    def gossip(self, reply: Mapping[str, Any]) -> None:
-        """Learn the cluster time from a late reply."""
-        self._sender.gossip(reply)
-
     def release(self, session: Session) -> None:
         """Return the server session of an implicit or ended session to the pool."""
         self.open_transactions.discard(session)
         server_session, session.server_session = session.server_session, None
         if server_session is not None:
-            self._release(server_session)
+            minutes = self._deployment.description.logical_session_timeout_minutes
+            self._sessions.release(server_session, self._now(), minutes)
 
-    async def execute(self, operation: Operation[R], call: Call) -> R:
+    async def execute(self, operation: Operation[R], call: Call, *, opens: bool = False) -> R:
         """Execute `operation`, with as many retries as its kind, the labels, the budget and the deadline allow.
+
+        `opens`: for `open`, which wants an `Opened`.
 
         Returns:
             The result of the operation's `parse`, or of its `unacknowledged`.
@@ -145,12 +146,13 @@ class Executor:
                 except Exception as error:
                     self._reject(run, reply, error)
                     raise
+                if opens:
+                    result = self._opened(run, result)
             except AdmissionError as error:
                 block = degrading.fallback_of(operation, call)
                 if block is None:
                     raise
-                instead = degrading.redirected(run, block)
-                result = await (degrading.answer(block, error) if instead is None else self.execute(*instead))
+                result = await degrading.answer(self.execute, run, block, error, opens=opens)
                 self.reports.degraded(run, block, error)
         except BaseException as error:
             if call.operation_id is None:  # else a part of an operation that publishes its own end
@@ -162,53 +164,30 @@ class Executor:
             published.succeeded(self._now())
         return result
 
-    async def open(self, operation: Operation[CursorReply], call: Call) -> Opened:
+    def open(self, operation: Operation[CursorReply], call: Call) -> Coroutine[Any, Any, Opened]:
         """Execute an operation that opens a cursor. The cursor stays with its server and its session."""
-        run = Run(operation, call)
-        obtain = self._obtain
-        if call.session is not None:
-            await self._join(run, call.session)
-            obtain = self._obtain_in_session
-        published = self.reports.started(run, self._now()) if self.reports.publish_operation else None
-        try:
-            try:
-                reply = await obtain(run)
-                assert reply is not None, "operations with cursors are acknowledged"
-                assert run.source is not None
-                try:
-                    batch = operation.parse(reply)
-                except Exception as error:
-                    self._reject(run, reply, error)
-                    raise
-                implicit = None
-                if call.session is None and batch.cursor_id and run.server_session is not None:
-                    implicit = Session(is_implicit=True)
-                    implicit.server_session, run.server_session = run.server_session, None
-                pin, run.pin = run.pin, None
-                opened = Opened(batch, run.source, implicit, pin)
-            except AdmissionError as error:
-                block = degrading.fallback_of(operation, call)
-                if block is None:
-                    raise
-                instead = degrading.redirected(run, block)
-                opened = await (degrading.opened(operation, block, error) if instead is None else self.open(*instead))
-                self.reports.degraded(run, block, error)
-        except BaseException as error:
-            if call.operation_id is None:  # else a part of an operation that publishes its own end
-                self.reports.failed(published, error, self._now())
-            raise
-        finally:
-            self._end(run)
-        if published is not None:
-            published.succeeded(self._now())
-        return opened
+        opening: Operation[Any] = operation
+        return self.execute(opening, call, opens=True)
+
+    @staticmethod
+    def _opened(run: Run, batch: Any) -> Any:
+        """Return `batch`, a CursorReply, as an `Opened`, which gets the operation's server session and connection."""
+        assert run.source is not None
+        implicit = None
+        if run.call.session is None and batch.cursor_id and run.server_session is not None:
+            implicit = Session(is_implicit=True)
+            implicit.server_session, run.server_session = run.server_session, None
+        pin, run.pin = run.pin, None
+        return Opened(batch, run.source, implicit, pin)
 
     async def _join(self, run: Run, session: Session) -> None:
         try:
-            join(run, session, self.open_transactions)
+            part = run.part = part_of(run.operation, session, self.open_transactions)
         except PyMongoError:
             await self._sleep(0)  # a caller that tries again at once must not starve other tasks
             raise
+        if part is not None:
+            run.operation = part.operation
 
     @contextmanager
     def published(
@@ -227,10 +206,20 @@ class Executor:
             published.succeeded(self._now())
 
     async def _obtain_in_session(self, run: Run) -> Document | None:
-        """As `_obtain`, for an operation with a session, which may have to wait for earlier ones."""
-        session = run.call.session
+        """As `_obtain`, for an operation with a session that several tasks can use, which may have to wait its turn.
+
+        It does if it may get the session's next transaction number, unless the session is implicit: its operations
+        follow one another anyway. The first operation of a transaction begins it on the server, which would refuse what
+        an earlier write sends after that.
+        """
+        session, operation = run.call.session, run.operation
         assert session is not None
-        if not needs_turn(run, session, retry_writes=self._retry_writes):
+        if run.part is not None:
+            needs_turn = run.part.is_first
+        else:
+            is_numbered = self._retry_writes and operation.kind is Kind.WRITE and operation.is_retryable
+            needs_turn = is_numbered and not session.is_implicit
+        if not needs_turn:
             return await self._obtain(run)
         await self._take_turn(session, run.call.deadline)
         try:
@@ -282,34 +271,30 @@ class Executor:
             return reply
 
     def _reject(self, run: Run, reply: Document | None, error: Exception) -> None:
-        """End the operation with `error`, which its `parse` raised."""
-        if isinstance(error, PyMongoError):
-            self._refuse(run, reply, error)
-            return
-        # A reply of unexpected shape.
-        unusable = ProtocolError(f"the reply to {run.operation.name} cannot be used: {error!r}")
-        self._refuse(run, reply, unusable)
-        try:
-            raise unusable from error
-        finally:
-            del unusable  # its traceback references this frame
-
-    def _refuse(self, run: Run, reply: Document | None, error: PyMongoError) -> None:
-        """End the operation with an error from a successful reply. A cursor in that reply is lost."""
+        """End the operation with an error from its `parse`. A cursor in the reply, which was successful, is lost."""
+        rejected = error
+        if not isinstance(rejected, PyMongoError):  # a reply of unexpected shape
+            rejected = ProtocolError(f"the reply to {run.operation.name} cannot be used: {error!r}")
         if run.pin is not None:
             run.pin.connection.close()
         elif run.operation.creates_cursor and run.source is not None and reply is not None:
             self._on_lost_cursor(run.source, reply)
         if run.part is not None:
-            run.part.refused(error)
-        if leaves_unknown(error, run.operation):
-            error.may_have_been_executed = True
+            run.part.refused(rejected)
+        if leaves_unknown(rejected, run.operation):
+            rejected.may_have_been_executed = True
         phase = None if run.standing is None else run.standing.phase
-        Failure(error=error, progress=Progress.ANSWERED, address=run.source, phase=phase, limits=run.limits).annotate()
+        progress = Progress.ANSWERED
+        Failure(error=rejected, progress=progress, address=run.source, phase=phase, limits=run.limits).annotate()
         if run.retry is None:
-            error.attempts = 1
+            rejected.attempts = 1
         else:
-            run.describe(error)
+            run.describe(rejected)
+        try:
+            if rejected is not error:
+                raise rejected from error
+        finally:
+            del rejected  # its traceback references this frame
 
     def _end(self, run: Run) -> None:
         # Objects that outlive the operation must not reference errors raised through its frames: only the cyclic
@@ -396,7 +381,3 @@ class Executor:
         if not connection.can_reauthenticate:
             return False
         return run.retry is None or not run.retry.has_reauthenticated((connection.address, connection.id))
-
-    def _release(self, server_session: ServerSession) -> None:
-        minutes = self._deployment.description.logical_session_timeout_minutes
-        self._sessions.release(server_session, self._now(), minutes)

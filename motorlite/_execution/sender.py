@@ -14,8 +14,6 @@ from motorlite._connection.compressed_stream import LARGE
 from motorlite._connection.handshake import Purpose
 from motorlite._connection.messages import next_request_id
 from motorlite._execution import building
-from motorlite._execution.building import CommandBuilder
-from motorlite._execution.late_replies import worth_waiting_until
 from motorlite._execution.pins import opens_cursor
 from motorlite._operations.contract import Kind
 from motorlite._retry import classification
@@ -29,11 +27,11 @@ if TYPE_CHECKING:
     from motorlite._base.deadline import Deadline
     from motorlite._base.values import Address, Document, ServerFacts
     from motorlite._connection.connection import Connection
+    from motorlite._execution.building import CommandBuilder
     from motorlite._execution.reports import Reports
     from motorlite._execution.run import Attempt, Run
-    from motorlite._execution.server_limits import ServerLimits
+    from motorlite._execution.server_limits import CommandDefaults
     from motorlite._operations.contract import Operation
-    from motorlite._sessions.session import SessionPool
     from motorlite._topology.server import Server
     from motorlite._topology.topology_description import TopologyDescription
 
@@ -46,18 +44,16 @@ class Sender:
 
     def __init__(
         self,
-        sessions: SessionPool,
-        limits: ServerLimits,
+        builder: CommandBuilder,
+        limits: CommandDefaults,
         reports: Reports,
         *,
         now: Callable[[], float],
-        retry_writes: bool,
         socket_timeout: float | None,
-        api_declaration: Mapping[str, Any] | None,
         on_lost_cursor: Callable[[Address, Mapping[str, Any]], None],
         on_abandoned: Callable[[Address, str], None],
     ) -> None:
-        self._builder = CommandBuilder(sessions, limits, retry_writes=retry_writes, api_declaration=api_declaration)
+        self._builder = builder
         self._limits = limits
         self._reports = reports
         self._now = now
@@ -66,10 +62,6 @@ class Sender:
         self._on_lost_cursor = on_lost_cursor
         # Called with the server and the comment of an operation that its caller left and that may run for ever.
         self._on_abandoned = on_abandoned
-
-    def gossip(self, reply: Mapping[str, Any]) -> None:
-        """Learn the cluster time from a late reply."""
-        self._builder.gossip(reply)
 
     async def send(
         self, run: Run, attempt: Attempt, server: Server, connection: Connection, topology: TopologyDescription
@@ -168,7 +160,7 @@ class Sender:
             connection.close()
             return
         facts = connection.facts
-        until = worth_waiting_until(building.server_limit(sent, facts), sent_at, self._now())
+        until = building.worth_waiting_until(building.server_limit(sent, facts), sent_at, self._now())
         connection.abandon(until, opens_cursor=operation.creates_cursor)
         comment = building.comment_of_abandoned(sent, facts, self._limits)
         if comment is not None and not facts.is_load_balanced:  # another connection may reach another server

@@ -32,7 +32,7 @@ def document_milliseconds(value: Any) -> int:
     raise ValueError(f"not a whole number of milliseconds from 0 to {LONGEST_MS}")
 
 
-class ServerLimits:
+class CommandDefaults:
     """The default maxTimeMS of one client, from up to three sources, and the comments of its operations.
 
     The nearer source wins: what the application set through the client, then the document of the deployment, then the

@@ -14,7 +14,7 @@ from motorlite._base.error_codes import (
 )
 from motorlite._connection.handshake import Purpose
 from motorlite._execution.pins import PinnedConnection
-from motorlite._operations.contract import Ends, Kind
+from motorlite._operations.contract import Kind, TransactionEnd
 from motorlite._retry.classification import may_have_been_executed, was_rejected
 from motorlite._retry.decision import Again
 from motorlite._sessions.transaction import State
@@ -75,7 +75,7 @@ def in_transaction(operation: Operation[Any], preference: ServerMode) -> Operati
 
 def added_labels(operation: Operation[Any], error: PyMongoError) -> frozenset[str]:
     """Return the labels that the driver must add to the error of an attempt."""
-    if operation.ends is Ends.COMMIT:
+    if operation.ends is TransactionEnd.COMMIT:
         return frozenset({UNKNOWN_COMMIT_RESULT}) if _leaves_unknown(error) else _NO_LABELS
     return frozenset({TRANSIENT_TRANSACTION}) if _is_network_error(error) else _NO_LABELS
 
@@ -115,10 +115,36 @@ def _is_network_error(error: PyMongoError) -> bool:
 _UNKNOWN: Final = frozenset({UNKNOWN_COMMIT_RESULT})
 
 
+def part_of(operation: Operation[Any], session: Session, open_transactions: set[Session]) -> Part | None:
+    """Return the part of the operation in its session's transaction, or None if there is no transaction.
+
+    Any operation returns the session to "no transaction" when its transaction has ended. Housekeeping (killCursors)
+    neither does that nor begins a transaction.
+
+    Raises:
+        InvalidOperation: Another operation of the transaction is running, or this one would not read from the primary.
+    """
+    transaction = session.transaction
+    if transaction is None:
+        return None
+    if operation.ends is None:
+        if operation.is_housekeeping:
+            if transaction.state is not State.IN_PROGRESS or transaction.is_busy:
+                return None
+        elif not transaction.is_active:
+            held = session.forget_transaction()
+            if held is not None:
+                held.release()
+            return None
+        transaction.check_idle()
+        operation = in_transaction(operation, transaction.concerns.read_preference)
+    return Part(session, transaction, operation, open_transactions)
+
+
 class Part:
     """One operation's part in a transaction. It ends with `leave`."""
 
-    __slots__ = ("_may_be_committed", "_needed_majority", "_open", "_operation", "_session", "_transaction", "is_first")
+    __slots__ = ("_may_be_committed", "_needed_majority", "_open", "_session", "_transaction", "is_first", "operation")
 
     def __init__(
         self, session: Session, transaction: Transaction, operation: Operation[Any], open_transactions: set[Session]
@@ -128,7 +154,8 @@ class Part:
         self._open = open_transactions
         self._session = session
         self._transaction = transaction
-        self._operation = operation
+        # As the transaction executes it.
+        self.operation: Operation[Any] = operation
         # Whether its command begins the transaction; so do its retries, since the server has not begun it.
         self.is_first: bool = transaction.state is State.STARTING
         # `needs_majority` and `may_be_committed` of the transaction before the newest attempt to commit it.
@@ -145,14 +172,14 @@ class Part:
     @property
     def selector(self) -> Selector:
         """The mongos that has the transaction, or the requirement of the operation."""
-        return self._transaction.address or self._operation.selector
+        return self._transaction.address or self.operation.selector
 
     def add_fields(self, document: Document, server_session: ServerSession) -> None:
         """Append the fields of a command in a transaction, and remove the concerns of its collection.
 
         A user-defined command is not inspected.
         """
-        transaction, operation, session = self._transaction, self._operation, self._session
+        transaction, operation, session = self._transaction, self.operation, self._session
         session.number(transaction, server_session)
         transaction.join(document)
         if operation.ends is not None:
@@ -178,7 +205,7 @@ class Part:
         transaction, facts = self._transaction, connection.facts
         if transaction.when_idle is not None:
             raise InvalidOperation("the transaction was aborted while the operation waited; it was not sent")
-        if self._operation.ends is Ends.COMMIT:
+        if self.operation.ends is TransactionEnd.COMMIT:
             transaction.end_was_sent = True
             self._needed_majority, transaction.needs_majority = transaction.needs_majority, True
             self._may_be_committed, transaction.may_be_committed = transaction.may_be_committed, True
@@ -198,31 +225,31 @@ class Part:
         if isinstance(token, dict):
             self._transaction.recovery_token = token
         if self.pin is not None:
-            self.pin.learn(self._operation.cursor_id, reply)
+            self.pin.learn(self.operation.cursor_id, reply)
 
     # --- what came of it ---
 
     @property
     def is_retryable(self) -> bool:
         """Whether the retryable writes specification applies: only to commit and abort."""
-        return self._operation.ends is not None
+        return self.operation.ends is not None
 
     def added_labels(self, error: PyMongoError) -> frozenset[str]:
         """Return the labels that the driver must add to the error of an attempt."""
         is_unknown = self._may_be_committed and not settles(error)
-        return added_labels(self._operation, error) | (_UNKNOWN if is_unknown else frozenset())
+        return added_labels(self.operation, error) | (_UNKNOWN if is_unknown else frozenset())
 
     def decided(self, failure: Failure, decision: Again | Raise) -> None:
         """Update the transaction after a failed attempt ("When to unpin", "Interaction with Client Backpressure")."""
-        if self._operation.ends is Ends.ABORT:
+        if self.operation.ends is TransactionEnd.ABORT:
             self._unpin()
-        elif self._operation.ends is Ends.COMMIT:
+        elif self.operation.ends is TransactionEnd.COMMIT:
             # For further attempts too: one of them may fail before it is sent, as if the server had rejected it.
             self._needed_majority = self._needed_majority or not was_rejected(failure)
             self._transaction.needs_majority = self._needed_majority
             if settles(failure.error):
                 self._may_be_committed = False
-            elif may_have_been_executed(failure, self._operation):
+            elif may_have_been_executed(failure, self.operation):
                 self._may_be_committed = True
             self._transaction.may_be_committed = self._may_be_committed
             if failure.has_label(UNKNOWN_COMMIT_RESULT) or failure.has_label(TRANSIENT_TRANSACTION):
@@ -235,7 +262,7 @@ class Part:
 
     def describe(self, error: PyMongoError) -> None:
         """Note in the error that ends the operation whether the transaction may have been committed."""
-        if self._operation.ends is Ends.COMMIT and not isinstance(error, WriteConcernError):
+        if self.operation.ends is TransactionEnd.COMMIT and not isinstance(error, WriteConcernError):
             error.may_have_been_executed = self._may_be_committed
             if self._may_be_committed:
                 error._add_error_label(UNKNOWN_COMMIT_RESULT)
@@ -256,7 +283,7 @@ class Part:
         if self._session.transaction is transaction and not transaction.must_abort:
             self._open.discard(self._session)
         if (
-            self._operation.ends is Ends.ABORT
+            self.operation.ends is TransactionEnd.ABORT
             or self._session.transaction is not transaction  # the session ended in the meantime
             or (pin is not None and not pin.is_usable)
         ):

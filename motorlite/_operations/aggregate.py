@@ -5,41 +5,29 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from bson.codec_options import DEFAULT_CODEC_OPTIONS
-
 from motorlite._base.wire_versions import V5_0
-from motorlite._operations.common import FIRST_BATCH, add_usual_read_concern, add_write_concern
-from motorlite._operations.contract import Command, CursorReply, Kind, Operation, R_co, TimeLimit, named_collection
-from motorlite._topology.selection import WRITABLE, WritesByPreference
+from motorlite._operations.common import FIRST_BATCH, ReadCommand, ReadOptions, add_write_concern, with_set
+from motorlite._operations.contract import Command, CursorReply, Kind, R_co
+from motorlite._topology.selection import WritesByPreference
 from motorlite._wire.replies import check_write_concern, document, documents, number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from bson.codec_options import CodecOptions
+    from typing import Unpack
 
     from motorlite._base.values import Document, ServerFacts
-    from motorlite._topology.selection import Selector
-    from motorlite.read_concern import ReadConcern
-    from motorlite.read_preferences import ServerMode
     from motorlite.write_concern import WriteConcern
 
 
-class AggregateCommand(Operation[R_co]):
-    """A read pipeline.
-
-    `collection` is None for a pipeline on the database. `options` are additional fields of the command, under
-    their server names.
+class AggregateCommand(ReadCommand[R_co]):
+    """A read pipeline. `collection` is None for a pipeline on the database.
 
     Retry: retryable read.
     """
 
-    __slots__ = ("_document", "_is_explain", "_read_concern", "time_limit")
+    __slots__ = ("_is_explain",)
 
     name = "aggregate"
-    kind = Kind.READ
-    is_retryable = True
-    is_idempotent = True
     is_degradable = True
     supports_after_cluster_time = True
     document_fields: ClassVar[Mapping[str, Any] | None] = FIRST_BATCH
@@ -50,54 +38,31 @@ class AggregateCommand(Operation[R_co]):
         collection: str | None,
         pipeline: Sequence[Mapping[str, Any]],
         *,
-        selector: Selector = WRITABLE,
-        read_preference: ServerMode | None = None,
-        codec_options: CodecOptions[Any] = DEFAULT_CODEC_OPTIONS,
-        read_concern: ReadConcern | None = None,
-        time_limit: TimeLimit = TimeLimit.SEND,
         batch_size: int | None = None,
         allow_disk_use: bool | None = None,
         bypass_document_validation: bool | None = None,
         collation: Mapping[str, Any] | None = None,
         hint: str | Mapping[str, Any] | None = None,
         let: Mapping[str, Any] | None = None,
-        comment: Any = None,
-        max_time_ms: int | None = None,
-        options: Mapping[str, Any] | None = None,
+        **common: Unpack[ReadOptions],
     ) -> None:
-        super().__init__(database, selector=selector, read_preference=read_preference, codec_options=codec_options)
-        self.time_limit = time_limit
-        self._read_concern = read_concern
-        document: Document = {"aggregate": 1 if collection is None else collection, "pipeline": pipeline}
-        optional = (
-            ("allowDiskUse", allow_disk_use),
-            ("bypassDocumentValidation", bypass_document_validation),
-            ("collation", collation),
-            ("hint", hint),
-            ("let", let),
-            ("comment", comment),
-            ("maxTimeMS", max_time_ms),
+        document = with_set(
+            {"aggregate": 1 if collection is None else collection, "pipeline": pipeline},
+            allowDiskUse=allow_disk_use,
+            bypassDocumentValidation=bypass_document_validation,
+            collation=collation,
+            hint=hint,
+            let=let,
         )
-        document.update({name: value for name, value in optional if value is not None})
-        document.update(options or {})
+        super().__init__(database, document, **common)
         self._is_explain = bool(document.get("explain"))
         if not self._is_explain:
             given = document.setdefault("cursor", {})
             if isinstance(given, Mapping):
                 document["cursor"] = {**given, **self._cursor_options(batch_size)}
-        self._document = document
 
     def _cursor_options(self, batch_size: int | None) -> Document:
         return {} if batch_size is None else {"batchSize": batch_size}
-
-    @property
-    def collection_name(self) -> str | None:
-        return named_collection(self._document)
-
-    def command(self, facts: ServerFacts) -> Command:
-        document = self._document.copy()
-        add_usual_read_concern(document, self._read_concern)
-        return Command(self.name, document)
 
 
 class Aggregate(AggregateCommand[CursorReply]):

@@ -12,7 +12,14 @@ from bson.codec_options import DEFAULT_CODEC_OPTIONS, TypeRegistry
 
 from motorlite._base.values import estimated_size
 from motorlite._base.wire_versions import V4_4, V8_0
-from motorlite._operations.common import UPSERTED, add_write_concern, check_needs, is_acknowledged
+from motorlite._operations.common import (
+    UPSERTED,
+    add_write_concern,
+    check_needs,
+    is_acknowledged,
+    unacknowledged_needs,
+    with_set,
+)
 from motorlite._operations.contract import Command, DocumentSequence, Kind, Operation
 from motorlite._operations.slices import (
     MAX_SIZE,
@@ -22,7 +29,7 @@ from motorlite._operations.slices import (
     is_slice,
     slice_length,
 )
-from motorlite._operations.statements import is_multi, statement_needs, unacknowledged_needs
+from motorlite._operations.statements import is_multi, statement_needs
 from motorlite._wire.replies import check_batch
 from motorlite.errors import DocumentTooLarge
 
@@ -32,7 +39,7 @@ if TYPE_CHECKING:
     from bson.codec_options import CodecOptions
 
     from motorlite._base.values import Document, ServerFacts
-    from motorlite._operations.bulk_runs import Run
+    from motorlite._operations.bulk_runs import BulkRun
     from motorlite._operations.slices import Slices
     from motorlite.write_concern import WriteConcern
 
@@ -158,7 +165,7 @@ class BulkBatch(Operation["Document | None"]):
         self,
         database: str,
         collection: str,
-        run: Run,
+        run: BulkRun,
         start: int = 0,
         *,
         ordered: bool = True,
@@ -177,15 +184,13 @@ class BulkBatch(Operation["Document | None"]):
         self._start = start
         self._ordered = ordered
         self._write_concern = write_concern
-        self._options: Document = {}
-        if let is not None and not self._are_documents:
-            self._options["let"] = let
-        if comment is not None:
-            self._options["comment"] = comment
-        if bypass_document_validation is not None and self._takes_bypass:
-            self._options["bypassDocumentValidation"] = bypass_document_validation
-        if max_time_ms is not None:
-            self._options["maxTimeMS"] = max_time_ms
+        self._options = with_set(
+            {},
+            let=None if self._are_documents else let,
+            comment=comment,
+            bypassDocumentValidation=bypass_document_validation if self._takes_bypass else None,
+            maxTimeMS=max_time_ms,
+        )
         self._encodes_together = suits_arrays(codec_options)
         self._is_prepared = False
         self._sequence: DocumentSequence | None = None
@@ -332,10 +337,7 @@ class BulkBatch(Operation["Document | None"]):
     def _check_options(self, facts: ServerFacts) -> None:
         """Reject options that a server older than 8.0 does not support but would not reject itself."""
         if not self.is_acknowledged:
-            check_needs(
-                unacknowledged_needs(let=self._options.get("let"), comment=self._options.get("comment")),
-                facts,
-            )
+            check_needs(unacknowledged_needs(self._options), facts)
         if not self._are_documents and (facts.max_wire_version < V4_4 or not self.is_acknowledged):
             for statement in self._run.statements[self._start : self._start + self.count]:
                 check_needs(statement_needs(statement, acknowledged=self.is_acknowledged), facts)

@@ -12,7 +12,7 @@ from motorlite.errors import BulkWriteError, BulkWriteExecutionTimeout
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from motorlite._operations.bulk_runs import Run
+    from motorlite._operations.bulk_runs import BulkRun
     from motorlite._operations.slices import Slices
 
 
@@ -34,7 +34,7 @@ class BulkResult:
             "upserted": [],
         }
 
-    def merge(self, run: Run, start: int, reply: Mapping[str, Any]) -> None:
+    def merge(self, run: BulkRun, start: int, reply: Mapping[str, Any]) -> None:
         """Merge the reply, checked by `BulkBatch.parse`, of the batch that began at statement `start` of `run`."""
         details = self.details
         affected = number(reply, "n", 0)
@@ -91,7 +91,7 @@ def is_long(reply: Mapping[str, Any]) -> bool:
     return any(isinstance(reply.get(name), list) and len(reply[name]) > ITEMS for name in _LISTS)
 
 
-def merge(result: BulkResult, run: Run, start: int, reply: Mapping[str, Any]) -> Slices[None]:
+def merge(result: BulkResult, run: BulkRun, start: int, reply: Mapping[str, Any]) -> Slices[None]:
     """Merge the reply of the batch that began at statement `start` of `run`."""
     for part in _parts(reply):
         result.merge(run, start, part)

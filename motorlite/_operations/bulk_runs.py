@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 KINDS: Final = ("insert", "update", "delete")
 
 
-class Run:
+class BulkRun:
     """Statements of one kind, with their indexes in the bulk write."""
 
     __slots__ = ("encoded", "encoded_from", "indexes", "kind", "multis", "statements")
@@ -36,7 +36,7 @@ class Run:
         self.multis: list[int] = []
 
 
-def insert_run(documents: list[Any]) -> Run:
+def insert_run(documents: list[Any]) -> BulkRun:
     """Return the single run of insert_many.
 
     Raises:
@@ -44,10 +44,10 @@ def insert_run(documents: list[Any]) -> Run:
     """
     if not documents:
         raise TypeError("documents must contain at least one document; check for an empty list before the call")
-    return Run("insert", documents, range(len(documents)))
+    return BulkRun("insert", documents, range(len(documents)))
 
 
-def ordered_runs(requests: Iterable[object]) -> Slices[list[Run]]:
+def ordered_runs(requests: Iterable[object]) -> Slices[list[BulkRun]]:
     """Group consecutive requests of one kind, in the order of the requests.
 
     Raises:
@@ -55,7 +55,7 @@ def ordered_runs(requests: Iterable[object]) -> Slices[list[Run]]:
         TypeError: An item is not a request, or an argument of it has the wrong type.
         ValueError: An update or a replacement is invalid.
     """
-    runs: list[Run] = []
+    runs: list[BulkRun] = []
     kind, statements, indexes = "", list[Any](), list[int]()
     index = 0
     try:
@@ -63,7 +63,7 @@ def ordered_runs(requests: Iterable[object]) -> Slices[list[Run]]:
             next_kind, statement = statement_of(request)
             if next_kind != kind:
                 kind, statements, indexes = next_kind, [], []
-                runs.append(Run(kind, statements, indexes))
+                runs.append(BulkRun(kind, statements, indexes))
             statements.append(statement)
             indexes.append(index)
             if index % ITEMS == ITEMS - 1:
@@ -73,7 +73,7 @@ def ordered_runs(requests: Iterable[object]) -> Slices[list[Run]]:
     return _not_empty(runs)
 
 
-def unordered_runs(requests: Iterable[object]) -> Slices[list[Run]]:
+def unordered_runs(requests: Iterable[object]) -> Slices[list[BulkRun]]:
     """Group all requests of one kind. Raises like `ordered_runs`."""
     statements: dict[str, list[Any]] = {kind: [] for kind in KINDS}
     indexes: dict[str, list[int]] = {kind: [] for kind in KINDS}
@@ -87,10 +87,10 @@ def unordered_runs(requests: Iterable[object]) -> Slices[list[Run]]:
                 yield
     except (TypeError, ValueError) as error:
         raise located(error, f"requests[{index}]") from None
-    return _not_empty([Run(kind, statements[kind], indexes[kind]) for kind in KINDS if indexes[kind]])
+    return _not_empty([BulkRun(kind, statements[kind], indexes[kind]) for kind in KINDS if indexes[kind]])
 
 
-def _not_empty(runs: list[Run]) -> list[Run]:
+def _not_empty(runs: list[BulkRun]) -> list[BulkRun]:
     if not runs:
         raise InvalidOperation("requests must contain at least one request; check for an empty list before the call")
     return runs

@@ -12,7 +12,7 @@ from bson.codec_options import DEFAULT_CODEC_OPTIONS, CodecOptions
 from motorlite._base.arguments import check_list, check_mapping, check_replacement, check_update
 from motorlite._base.values import estimated_size, format_address
 from motorlite._base.wire_versions import V8_0, release
-from motorlite._operations.common import FIRST_BATCH, add_write_concern, is_acknowledged
+from motorlite._operations.common import FIRST_BATCH, add_write_concern, is_acknowledged, with_set
 from motorlite._operations.contract import Command, CursorReply, DocumentSequence, Kind, Operation
 from motorlite._operations.slices import ITEMS, STATEMENT_ALLOWANCE, all_at_once
 from motorlite._wire.replies import concern_error, document, is_namespace, number, whole
@@ -233,15 +233,13 @@ class ClientBulkBatch(Operation[CursorReply]):
         self._statements = statements
         self._start = start
         self._write_concern = write_concern
-        self._options: Document = {"errorsOnly": not verbose, "ordered": ordered}
-        if bypass_document_validation is not None:
-            self._options["bypassDocumentValidation"] = bypass_document_validation
-        if comment is not None:
-            self._options["comment"] = comment
-        if let is not None:
-            self._options["let"] = let
-        if max_time_ms is not None:
-            self._options["maxTimeMS"] = max_time_ms
+        self._options = with_set(
+            {"errorsOnly": not verbose, "ordered": ordered},
+            bypassDocumentValidation=bypass_document_validation,
+            comment=comment,
+            let=let,
+            maxTimeMS=max_time_ms,
+        )
         self._encoded: Encoded | None = None
         self._sequences: tuple[DocumentSequence, ...] = ()
         self.count = 0

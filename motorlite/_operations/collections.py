@@ -5,29 +5,30 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from bson.codec_options import DEFAULT_CODEC_OPTIONS
-
-from motorlite._operations.commands import UserCommand
-from motorlite._operations.common import AdministrativeCommand, AdministrativeWrite
-from motorlite._operations.contract import Command, CursorReply, Kind, Operation, R_co, TimeLimit
-from motorlite._topology.selection import WRITABLE
+from motorlite._operations.commands import VerbatimCommand
+from motorlite._operations.common import (
+    AdministrativeCommand,
+    AdministrativeWrite,
+    ReadCommand,
+    ReadOptions,
+    SearchOptions,
+    WriteOptions,
+    is_acknowledged,
+    with_set,
+)
+from motorlite._operations.contract import CursorReply, R_co
 from motorlite._wire.replies import document, documents, first_document
 from motorlite.read_preferences import ReadPreference
 
 if TYPE_CHECKING:
-    from bson.codec_options import CodecOptions
+    from typing import Unpack
 
-    from motorlite._base.values import Document, ServerFacts
-    from motorlite._topology.selection import Selector
-    from motorlite.read_preferences import ServerMode
+    from motorlite._base.values import Document
     from motorlite.write_concern import WriteConcern
 
 
-# The create command (collections, views, time series).
-
-
 class Create(AdministrativeWrite):
-    """Create a collection or view. `options` are fields of the command, under their server names.
+    """Create a collection, view or time series. `options` are fields of the command, under their server names.
 
     Retry: never by the retryable writes specification; overload errors by the overload policy, as a write.
     """
@@ -42,18 +43,10 @@ class Create(AdministrativeWrite):
         database: str,
         collection: str,
         *,
-        codec_options: CodecOptions[Any] = DEFAULT_CODEC_OPTIONS,
-        write_concern: WriteConcern | None = None,
-        comment: Any = None,
         options: Mapping[str, Any] | None = None,
+        **common: Unpack[WriteOptions],
     ) -> None:
-        document = {"create": collection, **(options or {})}
-        if comment is not None:
-            document["comment"] = comment
-        super().__init__(database, document, write_concern=write_concern, codec_options=codec_options)
-
-
-# The drop command.
+        super().__init__(database, {"create": collection, **(options or {})}, **common)
 
 
 class Drop(AdministrativeWrite):
@@ -67,21 +60,8 @@ class Drop(AdministrativeWrite):
     name = "drop"
     operation_name = "dropCollection"
 
-    def __init__(
-        self,
-        database: str,
-        collection: str,
-        *,
-        write_concern: WriteConcern | None = None,
-        comment: Any = None,
-    ) -> None:
-        document = {"drop": collection}
-        if comment is not None:
-            document["comment"] = comment
-        super().__init__(database, document, write_concern=write_concern)
-
-
-# The dropDatabase command.
+    def __init__(self, database: str, collection: str, **common: Unpack[WriteOptions]) -> None:
+        super().__init__(database, {"drop": collection}, **common)
 
 
 class DropDatabase(AdministrativeWrite):
@@ -94,14 +74,8 @@ class DropDatabase(AdministrativeWrite):
 
     name = "dropDatabase"
 
-    def __init__(self, database: str, *, write_concern: WriteConcern | None = None, comment: Any = None) -> None:
-        document: Document = {"dropDatabase": 1}
-        if comment is not None:
-            document["comment"] = comment
-        super().__init__(database, document, write_concern=write_concern)
-
-
-# The renameCollection command.
+    def __init__(self, database: str, **common: Unpack[WriteOptions]) -> None:
+        super().__init__(database, {"dropDatabase": 1}, **common)
 
 
 class Rename(AdministrativeCommand["Document"]):
@@ -116,11 +90,6 @@ class Rename(AdministrativeCommand["Document"]):
 
     name = "renameCollection"
 
-    @property
-    def namespace(self) -> str:
-        namespace: str = self._document["renameCollection"]
-        return namespace
-
     def __init__(
         self,
         database: str,
@@ -128,28 +97,28 @@ class Rename(AdministrativeCommand["Document"]):
         new_name: str,
         *,
         write_concern: WriteConcern | None = None,
-        comment: Any = None,
         options: Mapping[str, Any] | None = None,
+        **common: Unpack[SearchOptions],
     ) -> None:
         document = {"renameCollection": f"{database}.{collection}", "to": f"{database}.{new_name}", **(options or {})}
-        if comment is not None:
-            document["comment"] = comment
-        if write_concern is not None and not write_concern.acknowledged:
+        if not is_acknowledged(write_concern):
             write_concern = None
-        super().__init__("admin", document, write_concern=write_concern)
+        super().__init__("admin", document, write_concern=write_concern, **common)
 
     @property
     def collection_name(self) -> None:
         return None  # the command has the names of two, and runs on the database "admin"
 
+    @property
+    def namespace(self) -> str:
+        namespace: str = self._document["renameCollection"]
+        return namespace
+
     def parse(self, reply: Document) -> Document:
         return self._checked(reply)
 
 
-# The validate command.
-
-
-class Validate(UserCommand["tuple[Document, Mapping[str, Any] | None]"]):
+class Validate(VerbatimCommand["tuple[Document, Mapping[str, Any] | None]"]):
     """Validate a collection; `parse` returns the reply, and the part of it that reports invalid data or None.
 
     Retry: never by the retryable reads and writes specifications; overload errors by the overload policy,
@@ -171,11 +140,7 @@ class Validate(UserCommand["tuple[Document, Mapping[str, Any] | None]"]):
         comment: Any = None,
     ) -> None:
         command = {"validate": collection, "scandata": scandata, "full": full}
-        if background is not None:
-            command["background"] = background
-        if comment is not None:
-            command["comment"] = comment
-        super().__init__(database, command)
+        super().__init__(database, with_set(command, background=background, comment=comment))
 
     @property
     def collection_name(self) -> str | None:
@@ -195,63 +160,42 @@ class Validate(UserCommand["tuple[Document, Mapping[str, Any] | None]"]):
         return reply, next((part for part in parts if part.get("valid") is False), None)
 
 
-# The listCollections command (enumerating collections specification).
+# The lists are metadata of the server, so they are decoded with default codec options.
 
 
-class ListCollectionsCommand(Operation[R_co]):
-    """The collections of a database.
-
-    The documents are server metadata, so they are decoded with default codec options.
+class ListCollectionsCommand(ReadCommand[R_co]):
+    """The collections of a database (enumerating collections specification).
 
     Retry: retryable read.
     """
 
-    __slots__ = ("_document", "time_limit")
+    __slots__ = ()
 
     name = "listCollections"
-    kind = Kind.READ
-    is_retryable = True
-    is_idempotent = True
 
     def __init__(
         self,
         database: str,
         *,
-        selector: Selector = WRITABLE,
-        read_preference: ServerMode | None = None,
-        codec_options: CodecOptions[Any] = DEFAULT_CODEC_OPTIONS,
-        time_limit: TimeLimit = TimeLimit.SEND,
         filter: Mapping[str, Any] | None = None,
         name_only: bool = False,
         authorized_collections: bool | None = None,
         batch_size: int = 0,
-        comment: Any = None,
-        max_time_ms: int | None = None,
-        options: Mapping[str, Any] | None = None,
+        **common: Unpack[ReadOptions],
     ) -> None:
-        super().__init__(database, selector=selector, read_preference=read_preference, codec_options=codec_options)
-        self.time_limit = time_limit
-        document: Document = {
-            "listCollections": 1,
-            "cursor": {"batchSize": batch_size} if batch_size else {},
-        }
-        if filter is not None:
-            document["filter"] = filter
-        if name_only:
-            document["nameOnly"] = True
-        if authorized_collections is not None:
-            document["authorizedCollections"] = authorized_collections
-        if comment is not None:
-            document["comment"] = comment
-        if max_time_ms is not None:
-            document["maxTimeMS"] = max_time_ms
-        document.update(options or {})
+        document = with_set(
+            {"listCollections": 1, "cursor": {"batchSize": batch_size} if batch_size else {}},
+            filter=filter,
+            nameOnly=name_only or None,
+            authorizedCollections=authorized_collections,
+        )
+        super().__init__(database, document, **common)
         if batch_size and isinstance(document["cursor"], Mapping):
             document["cursor"] = {**document["cursor"], "batchSize": batch_size}
-        self._document = document
 
-    def command(self, facts: ServerFacts) -> Command:
-        return Command(self.name, self._document.copy())
+    @property
+    def collection_name(self) -> None:
+        return None
 
 
 class ListCollections(ListCollectionsCommand[CursorReply]):
@@ -266,9 +210,6 @@ class ListCollections(ListCollectionsCommand[CursorReply]):
 
     def parse(self, reply: Document) -> CursorReply:
         return CursorReply(reply, "firstBatch")
-
-
-# The listCollections command for a single collection.
 
 
 class FindCollection(ListCollectionsCommand["Document | None"]):
@@ -297,52 +238,30 @@ class FindCollection(ListCollectionsCommand["Document | None"]):
         return found
 
 
-# The listDatabases command (enumerating databases specification).
-
-
-class ListDatabases(Operation[CursorReply]):
+class ListDatabases(ReadCommand[CursorReply]):
     """The databases of a deployment; `parse` returns a CursorReply with all of them and without an open cursor.
+
+    Enumerating databases specification.
 
     Retry: retryable read.
     """
 
-    __slots__ = ("_document",)
+    __slots__ = ()
 
     name = "listDatabases"
-    kind = Kind.READ
-    is_retryable = True
-    is_idempotent = True
 
     def __init__(
         self,
         *,
-        selector: Selector = WRITABLE,
-        read_preference: ServerMode | None = None,
-        codec_options: CodecOptions[Any] = DEFAULT_CODEC_OPTIONS,
         filter: Mapping[str, Any] | None = None,
         name_only: bool = False,
         authorized_databases: bool | None = None,
-        comment: Any = None,
-        max_time_ms: int | None = None,
-        options: Mapping[str, Any] | None = None,
+        **common: Unpack[ReadOptions],
     ) -> None:
-        super().__init__("admin", selector=selector, read_preference=read_preference, codec_options=codec_options)
-        document: Document = {"listDatabases": 1}
-        if filter is not None:
-            document["filter"] = filter
-        if name_only:
-            document["nameOnly"] = True
-        if authorized_databases is not None:
-            document["authorizedDatabases"] = authorized_databases
-        if comment is not None:
-            document["comment"] = comment
-        if max_time_ms is not None:
-            document["maxTimeMS"] = max_time_ms
-        document.update(options or {})
-        self._document = document
-
-    def command(self, facts: ServerFacts) -> Command:
-        return Command(self.name, self._document.copy())
+        document = with_set(
+            {"listDatabases": 1}, filter=filter, nameOnly=name_only or None, authorizedDatabases=authorized_databases
+        )
+        super().__init__("admin", document, **common)
 
     def parse(self, reply: Document) -> CursorReply:
         cursor = {"id": 0, "ns": "admin.$cmd", "firstBatch": documents(reply, "databases")}

@@ -50,7 +50,7 @@ def command_document(command: Any, value: Any, comment: Any, fields: Mapping[str
     return document
 
 
-class UserCommand(Operation[R_co]):
+class VerbatimCommand(Operation[R_co]):
     """A user-defined command.
 
     Retry: never by the retryable reads and writes specifications; overload errors by the overload policy,
@@ -101,7 +101,7 @@ class UserCommand(Operation[R_co]):
         return self.database  # the first field need not be a collection
 
 
-class RunCommand(UserCommand["Document"]):
+class RunCommand(VerbatimCommand["Document"]):
     """A user-defined command; `parse` returns the reply.
 
     Retry: never by the retryable reads and writes specifications; overload errors by the overload policy,
@@ -114,7 +114,7 @@ class RunCommand(UserCommand["Document"]):
         return reply
 
 
-class RunCursorCommand(UserCommand[CursorReply]):
+class RunCursorCommand(VerbatimCommand[CursorReply]):
     """A user-defined command whose reply has a cursor; `parse` returns a CursorReply.
 
     Retry: never by the retryable reads and writes specifications; overload errors by the overload policy,

@@ -1,22 +1,26 @@
-"""Pure: shared parts of commands: concerns, options of newer servers."""
+"""Pure: what commands share: their options, concerns, what needs a newer server, and the bases of reads and writes."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict
 
 from bson.codec_options import DEFAULT_CODEC_OPTIONS, CodecOptions, DatetimeConversion
 
 from motorlite import errors
 from motorlite._base.values import format_address
-from motorlite._base.wire_versions import release
-from motorlite._operations.contract import Command, Kind, Operation, R_co, named_collection
-from motorlite._wire.replies import check_write_concern
+from motorlite._base.wire_versions import V4_4, V5_0, release
+from motorlite._operations.contract import Command, Kind, Operation, R_co, TimeLimit, named_collection
+from motorlite._topology.selection import WRITABLE
+from motorlite._wire.replies import check_write, check_write_concern
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Unpack
 
     from motorlite._base.values import Document, ServerFacts
+    from motorlite._topology.selection import Selector
     from motorlite.read_concern import ReadConcern
+    from motorlite.read_preferences import ServerMode
     from motorlite.write_concern import WriteConcern
 
 # Options that need a server newer than the oldest supported release (4.2), as (option, wire version).
@@ -80,8 +84,108 @@ def is_acknowledged(write_concern: WriteConcern | None) -> bool:
     return write_concern is None or write_concern.acknowledged
 
 
-class AdministrativeCommand(Operation[R_co]):
-    """A command that changes collections, databases or indexes.
+def unacknowledged_needs(document: Mapping[str, Any]) -> Needs:
+    """Return the fields of an unacknowledged write that need a newer server.
+
+    The server itself refuses what it does not support. Only for a write without a reply must the client do so (CRUD
+    specification, "Why are client-side errors raised...").
+    """
+    needs: Needs = ()
+    if "let" in document:
+        needs += (("let of an unacknowledged write", V5_0),)
+    if "comment" in document:
+        needs += (("comment of an unacknowledged write", V4_4),)
+    return needs
+
+
+def with_set(document: Document, **fields: Any) -> Document:
+    """Return `document` with those of `fields` that are not None added."""
+    document.update({name: value for name, value in fields.items() if value is not None})
+    return document
+
+
+# The bases of commands whose fields, but for concerns, are known when the operation is made.
+
+
+class ReadOptions(TypedDict, total=False):
+    """The options of all reads. `options` are additional fields of the command, under their server names."""
+
+    selector: Selector
+    read_preference: ServerMode | None
+    codec_options: CodecOptions[Any]
+    read_concern: ReadConcern | None
+    time_limit: TimeLimit
+    comment: Any
+    max_time_ms: int | None
+    options: Mapping[str, Any] | None
+
+
+class ReadCommand(Operation[R_co]):
+    """A read. `document` has the fields of its own, which those of `ReadOptions` follow.
+
+    Retry: retryable read.
+    """
+
+    __slots__ = ("_document", "_read_concern", "time_limit")
+
+    kind = Kind.READ
+    is_retryable = True
+    is_idempotent = True
+
+    def __init__(
+        self,
+        database: str,
+        document: Document,
+        *,
+        selector: Selector = WRITABLE,
+        read_preference: ServerMode | None = None,
+        codec_options: CodecOptions[Any] = DEFAULT_CODEC_OPTIONS,
+        read_concern: ReadConcern | None = None,
+        time_limit: TimeLimit = TimeLimit.SEND,
+        comment: Any = None,
+        max_time_ms: int | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.database = database
+        self.selector = selector
+        self.read_preference = read_preference
+        self.codec_options = codec_options
+        self.time_limit = time_limit
+        self._read_concern = read_concern
+        if comment is not None:
+            document["comment"] = comment
+        if max_time_ms is not None:
+            document["maxTimeMS"] = max_time_ms
+        if options:
+            document.update(options)
+        self._document = document
+
+    @property
+    def collection_name(self) -> str | None:
+        return named_collection(self._document)
+
+    def command(self, facts: ServerFacts) -> Command:
+        document = self._document.copy()
+        add_usual_read_concern(document, self._read_concern)
+        return Command(self.name, document)
+
+
+class SearchOptions(TypedDict, total=False):
+    """The options of the commands for search indexes."""
+
+    comment: Any
+    max_time_ms: int | None
+
+
+class WriteOptions(SearchOptions, total=False):
+    """The options of all writes."""
+
+    codec_options: CodecOptions[Any]
+    write_concern: WriteConcern | None
+
+
+class WriteCommand(Operation[R_co]):
+    """A write. `document` has the fields of its own, which those of `WriteOptions` follow.
 
     Retry: never by the retryable writes specification; overload errors by the overload policy, as a write.
     """
@@ -90,32 +194,83 @@ class AdministrativeCommand(Operation[R_co]):
 
     kind = Kind.WRITE
     supports_after_cluster_time = True
-    prefers_concern_error = True
 
     def __init__(
         self,
         database: str,
         document: Document,
         *,
-        write_concern: WriteConcern | None = None,
         codec_options: CodecOptions[Any] = DEFAULT_CODEC_OPTIONS,
+        write_concern: WriteConcern | None = None,
+        comment: Any = None,
+        max_time_ms: int | None = None,
         needs: Needs = (),
     ) -> None:
         super().__init__(database, codec_options=codec_options)
-        self._document = document
-        self._needs = needs
         self._write_concern = write_concern
         self.is_acknowledged = is_acknowledged(write_concern)
+        self._needs = needs
+        if comment is not None:
+            document["comment"] = comment
+        if max_time_ms is not None:
+            document["maxTimeMS"] = max_time_ms
+        self._document = document
 
     @property
     def collection_name(self) -> str | None:
         return named_collection(self._document)
 
     def command(self, facts: ServerFacts) -> Command:
-        check_needs(self._needs, facts)
-        document = dict(self._document)
+        if self._needs:
+            check_needs(self._needs, facts)
+        document = self._document.copy()
         add_write_concern(document, self._write_concern)
         return Command(self.name, document)
+
+
+class DocumentWrite(WriteCommand[R_co]):
+    """A write of documents.
+
+    Retry: retryable write; not when it is not acknowledged.
+    """
+
+    __slots__ = ("is_retryable",)
+
+    def __init__(
+        self, database: str, document: Document, *, needs: Needs = (), **options: Unpack[WriteOptions]
+    ) -> None:
+        super().__init__(database, document, needs=needs, **options)
+        self.is_retryable = self.is_acknowledged
+        if not self.is_acknowledged:
+            self._needs += unacknowledged_needs(document)
+
+
+class ReplyOfWrite(DocumentWrite["Document | None"]):
+    """A write of documents; `parse` returns the reply, `unacknowledged` None.
+
+    Retry: retryable write; not when it is not acknowledged.
+    """
+
+    __slots__ = ()
+
+    def parse(self, reply: Document) -> Document | None:
+        if "writeErrors" in reply or "writeConcernError" in reply:
+            check_write(reply)
+        return reply
+
+    def unacknowledged(self) -> Document | None:
+        return None
+
+
+class AdministrativeCommand(WriteCommand[R_co]):
+    """A command that changes collections, databases or indexes.
+
+    Retry: never by the retryable writes specification; overload errors by the overload policy, as a write.
+    """
+
+    __slots__ = ()
+
+    prefers_concern_error = True
 
     @staticmethod
     def _checked(reply: Document) -> Document:
@@ -151,22 +306,6 @@ class SearchIndexCommand(AdministrativeCommand[R_co]):
     __slots__ = ()
 
     supports_after_cluster_time = False
-
-    def __init__(
-        self,
-        database: str,
-        collection: str,
-        fields: Mapping[str, Any],
-        *,
-        comment: Any = None,
-        max_time_ms: int | None = None,
-    ) -> None:
-        document: Document = {self.name: collection, **fields}
-        if comment is not None:
-            document["comment"] = comment
-        if max_time_ms is not None:
-            document["maxTimeMS"] = max_time_ms
-        super().__init__(database, document)
 
 
 class SearchIndexWrite(SearchIndexCommand["Document"]):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import enum
 from copy import copy
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NamedTuple, Protocol, Self, TypeVar
 
@@ -14,7 +15,7 @@ from bson.codec_options import DEFAULT_CODEC_OPTIONS
 
 from motorlite._base.values import Address, Document, ServerFacts, estimated_size
 from motorlite._connection.messages import encoded_fields
-from motorlite._topology.selection import WRITABLE, Selector, WritesByPreference
+from motorlite._topology.selection import WRITABLE, Selector
 from motorlite._wire.replies import cursor
 from motorlite.retry import SpecificationRetry
 
@@ -28,26 +29,6 @@ if TYPE_CHECKING:
     from motorlite.overload import CallBlock, WaitQueue
     from motorlite.read_preferences import ServerMode
     from motorlite.retry import RetryStrategy
-
-__all__ = [
-    "WRITABLE",
-    "Address",
-    "Command",
-    "CursorReply",
-    "Document",
-    "DocumentSequence",
-    "Ends",
-    "Kind",
-    "Opened",
-    "Operation",
-    "Pin",
-    "Selector",
-    "ServerFacts",
-    "TimeLimit",
-    "WritesByPreference",
-    "named_collection",
-]
-
 
 R_co = TypeVar("R_co", covariant=True)
 
@@ -74,7 +55,7 @@ class TimeLimit(enum.Enum):
     AWAIT = "await"
 
 
-class Ends(enum.Enum):
+class TransactionEnd(enum.Enum):
     """How an operation ends its session's transaction."""
 
     COMMIT = "commit"
@@ -180,7 +161,7 @@ class Operation(Generic[R_co]):
     is_exhaust: bool = False
     # commitTransaction, abortTransaction: part of a transaction that has ended for all others, and retried whatever
     # retryReads and retryWrites say.
-    ends: ClassVar[Ends | None] = None
+    ends: ClassVar[TransactionEnd | None] = None
     # An error of the server may come after a part of its writes, which remain.
     writes_until_error: ClassVar[bool] = False
     # Of a reply with ``ok: 0`` and a write concern error, the latter is raised, as in PyMongo.
@@ -281,23 +262,17 @@ class CursorReply:
         self.reply: Document = reply
 
 
+@dataclass(slots=True, eq=False)
 class Opened:
-    """An open cursor: its first batch, and the state that its further commands need.
+    """An open cursor: its first batch, and the state that its further commands need."""
 
-    Attributes:
-        reply: The first batch.
-        address: The address of the cursor's server.
-        session: The implicit session that the cursor now owns, or None.
-        pin: The connection that the cursor now owns behind a load balancer, or None.
-    """
-
-    __slots__ = ("address", "pin", "reply", "session")
-
-    def __init__(self, reply: CursorReply, address: Address, session: Session | None, pin: Pin | None) -> None:
-        self.reply: CursorReply = reply
-        self.address: Address = address
-        self.session: Session | None = session
-        self.pin: Pin | None = pin
+    reply: CursorReply
+    # Of the cursor's server.
+    address: Address
+    # The implicit session that the cursor now owns, or None.
+    session: Session | None
+    # The connection that the cursor now owns behind a load balancer, or None.
+    pin: Pin | None
 
 
 # The settings of one public call.
@@ -306,43 +281,29 @@ DEFAULT_PRIORITY: Final = 50
 DEFAULT_STRATEGY: Final = SpecificationRetry()
 
 
+@dataclass(slots=True, eq=False)
 class CallOptions:
-    """What clients, databases, collections and `motorlite.call_options` blocks set for calls. Immutable and shared.
+    """What clients, databases, collections and `motorlite.call_options` blocks set for calls. Immutable and shared."""
 
-    Attributes:
-        priority: 0 to 100; operations with higher numbers leave a queue that orders by priority first.
-        context: Data of the application, for its own retry strategy.
-        retry_strategy: Decides about retries that the specifications refuse.
-        assigned_priority: The priority of the outermost block that sets one; None: no block does.
-        fallback: The block whose fallback answers operations that the client refuses to send, or None.
-        wait_queue: The rules for waiting for a connection; None: the client has none.
-        unread: The settings of blocks that the client ignores and has not warned about yet. The only part that changes;
-            all calls of a client share it.
-    """
-
-    __slots__ = ("assigned_priority", "context", "fallback", "priority", "retry_strategy", "unread", "wait_queue")
-
-    def __init__(
-        self,
-        priority: int = DEFAULT_PRIORITY,
-        context: Mapping[str, Any] = MappingProxyType({}),
-        retry_strategy: RetryStrategy = DEFAULT_STRATEGY,
-        assigned_priority: int | None = None,
-        fallback: CallBlock | None = None,
-        wait_queue: WaitQueue | None = None,
-        unread: set[str] | None = None,
-    ) -> None:
-        self.priority: int = priority
-        self.context: Mapping[str, Any] = context
-        self.retry_strategy: RetryStrategy = retry_strategy
-        self.assigned_priority: int | None = assigned_priority
-        self.fallback: CallBlock | None = fallback
-        self.wait_queue: WaitQueue | None = wait_queue
-        self.unread: set[str] = set() if unread is None else unread
+    # 0 to 100; operations with higher numbers leave a queue that orders by priority first.
+    priority: int = DEFAULT_PRIORITY
+    # Data of the application, for its own retry strategy.
+    context: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    # Decides about retries that the specifications refuse.
+    retry_strategy: RetryStrategy = DEFAULT_STRATEGY
+    # The priority of the outermost block that sets one; None: no block does.
+    assigned_priority: int | None = None
+    # The block whose fallback answers operations that the client refuses to send, or None.
+    fallback: CallBlock | None = None
+    # The rules for waiting for a connection; None: the client has none.
+    wait_queue: WaitQueue | None = None
+    # The settings of blocks that the client ignores and has not warned about yet. The only part that changes; all calls
+    # of a client share it.
+    unread: set[str] = field(default_factory=set)
 
     def with_options(self, **options: Any) -> CallOptions:
         """Return a copy with some attributes replaced."""
-        return CallOptions(**{name: getattr(self, name) for name in self.__slots__} | options)
+        return replace(self, **options)
 
 
 DEFAULT_OPTIONS: Final = CallOptions()

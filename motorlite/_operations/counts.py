@@ -4,97 +4,45 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from bson.codec_options import DEFAULT_CODEC_OPTIONS
-
-from motorlite._operations.common import VALUES, add_usual_read_concern
-from motorlite._operations.contract import Command, Kind, Operation, named_collection
-from motorlite._topology.selection import WRITABLE
+from motorlite._operations.common import VALUES, ReadCommand, ReadOptions, with_set
+from motorlite._operations.contract import Command, Kind, Operation
 from motorlite._wire.replies import array, number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from bson.codec_options import CodecOptions
+    from typing import Unpack
 
     from motorlite._base.values import Document, ServerFacts
-    from motorlite._topology.selection import Selector
-    from motorlite.read_concern import ReadConcern
-    from motorlite.read_preferences import ServerMode
 
 
-# The count command, for estimatedDocumentCount (CRUD specification).
-
-
-class Count(Operation[int]):
-    """The number of documents from the collection's metadata, returned by `parse`.
-
-    `options` are additional fields of the command, under their server names.
+class Count(ReadCommand[int]):
+    """The number of documents from the collection's metadata (estimatedDocumentCount), returned by `parse`.
 
     Retry: retryable read.
     """
 
-    __slots__ = ("_document", "_read_concern")
+    __slots__ = ()
 
     name = "count"
-    kind = Kind.READ
-    is_retryable = True
-    is_idempotent = True
     is_degradable = True
     supports_after_cluster_time = True
 
-    def __init__(
-        self,
-        database: str,
-        collection: str,
-        *,
-        selector: Selector = WRITABLE,
-        read_preference: ServerMode | None = None,
-        codec_options: CodecOptions[Any] = DEFAULT_CODEC_OPTIONS,
-        read_concern: ReadConcern | None = None,
-        comment: Any = None,
-        max_time_ms: int | None = None,
-        options: Mapping[str, Any] | None = None,
-    ) -> None:
-        super().__init__(database, selector=selector, read_preference=read_preference, codec_options=codec_options)
-        self._read_concern = read_concern
-        document: Document = {"count": collection}
-        if comment is not None:
-            document["comment"] = comment
-        if max_time_ms is not None:
-            document["maxTimeMS"] = max_time_ms
-        document.update(options or {})
-        self._document = document
-
-    @property
-    def collection_name(self) -> str | None:
-        return named_collection(self._document)
-
-    def command(self, facts: ServerFacts) -> Command:
-        document = self._document.copy()
-        add_usual_read_concern(document, self._read_concern)
-        return Command(self.name, document)
+    def __init__(self, database: str, collection: str, **common: Unpack[ReadOptions]) -> None:
+        super().__init__(database, {"count": collection}, **common)
 
     def parse(self, reply: Document) -> int:
         return number(reply, "n")
 
 
-# The distinct command (CRUD specification).
-
-
-class Distinct(Operation[list[Any]]):
+class Distinct(ReadCommand[list[Any]]):
     """The distinct values of a field; `parse` returns them as a list.
-
-    `options` are additional fields of the command, under their server names.
 
     Retry: retryable read.
     """
 
-    __slots__ = ("_document", "_read_concern")
+    __slots__ = ()
 
     name = "distinct"
-    kind = Kind.READ
-    is_retryable = True
-    is_idempotent = True
     is_degradable = True
     supports_after_cluster_time = True
     document_fields = VALUES
@@ -106,47 +54,15 @@ class Distinct(Operation[list[Any]]):
         key: str,
         filter: Mapping[str, Any] | None = None,
         *,
-        selector: Selector = WRITABLE,
-        read_preference: ServerMode | None = None,
-        codec_options: CodecOptions[Any] = DEFAULT_CODEC_OPTIONS,
-        read_concern: ReadConcern | None = None,
         collation: Mapping[str, Any] | None = None,
         hint: str | Mapping[str, Any] | None = None,
-        comment: Any = None,
-        max_time_ms: int | None = None,
-        options: Mapping[str, Any] | None = None,
+        **common: Unpack[ReadOptions],
     ) -> None:
-        super().__init__(database, selector=selector, read_preference=read_preference, codec_options=codec_options)
-        self._read_concern = read_concern
-        document: Document = {
-            "distinct": collection,
-            "key": key,
-            "query": filter if filter is not None else {},
-        }
-        optional = (
-            ("collation", collation),
-            ("hint", hint),
-            ("comment", comment),
-            ("maxTimeMS", max_time_ms),
-        )
-        document.update({name: value for name, value in optional if value is not None})
-        document.update(options or {})
-        self._document = document
-
-    @property
-    def collection_name(self) -> str | None:
-        return named_collection(self._document)
-
-    def command(self, facts: ServerFacts) -> Command:
-        document = self._document.copy()
-        add_usual_read_concern(document, self._read_concern)
-        return Command(self.name, document)
+        document = {"distinct": collection, "key": key, "query": {} if filter is None else filter}
+        super().__init__(database, with_set(document, collation=collation, hint=hint), **common)
 
     def parse(self, reply: Document) -> list[Any]:
         return array(reply, "values")
-
-
-# The explain command.
 
 
 class Explain(Operation["Document"]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from bson.codec_options import DEFAULT_CODEC_OPTIONS
@@ -10,6 +11,7 @@ from bson.int64 import Int64
 from motorlite._base.wire_versions import V4_4
 from motorlite._operations.common import NEXT_BATCH, UNREAD
 from motorlite._operations.contract import Command, CursorReply, Kind, Operation, TimeLimit
+from motorlite._wire.replies import is_namespace, whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -148,26 +150,28 @@ class KillCursors(Operation["Document"]):
 # A cursor that is still open on a server although no task reads from it.
 
 
+@dataclass(slots=True, eq=False)
 class LostCursor:
     """The address of a lost cursor, and the resources that it held for its commands."""
 
-    __slots__ = ("address", "collection", "cursor_id", "database", "pin", "session")
+    address: Address
+    database: str
+    collection: str
+    cursor_id: int
+    _: KW_ONLY
+    # Its implicit session.
+    session: Session | None = None
+    # Behind a load balancer: the only connection that reaches it.
+    pin: Pin | None = None
 
-    def __init__(
-        self,
-        address: Address,
-        database: str,
-        collection: str,
-        cursor_id: int,
-        *,
-        session: Session | None = None,
-        pin: Pin | None = None,
-    ) -> None:
-        self.address: Address = address
-        self.database: str = database
-        self.collection: str = collection
-        self.cursor_id: int = cursor_id
-        # Its implicit session.
-        self.session: Session | None = session
-        # Behind a load balancer: the only connection that reaches it.
-        self.pin: Pin | None = pin
+
+def opened_by(reply: Mapping[str, Any], address: Address) -> LostCursor | None:
+    """Return the cursor that the reply of the server at `address` opened and that must be killed, or None."""
+    cursor = reply.get("cursor")
+    if not isinstance(cursor, dict):
+        return None
+    cursor_id, namespace = whole(cursor.get("id")), cursor.get("ns")
+    if not cursor_id or not is_namespace(namespace):
+        return None
+    database, _, collection = namespace.partition(".")
+    return LostCursor(address, database, collection, cursor_id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Generic, TypedDict, TypeVar
 
@@ -9,12 +10,10 @@ from bson.codec_options import DEFAULT_CODEC_OPTIONS
 
 from motorlite._base.values import ServerFacts, estimated_size
 from motorlite._base.wire_versions import V4_4, V7_1
-from motorlite._operations.common import FIRST_BATCH, add_read_concern, check_needs
+from motorlite._operations.common import FIRST_BATCH, ReadCommand, add_read_concern, check_needs
 from motorlite._operations.contract import (
     Command,
     CursorReply,
-    Kind,
-    Operation,
     R_co,
     Template,
     TimeLimit,
@@ -43,8 +42,8 @@ _new = object.__new__
 _Document = TypeVar("_Document", bound="Mapping[str, Any]")
 
 
-class QueryOptions(TypedDict, total=False):
-    """Less common options of a query. None if unset."""
+class RareFindOptions(TypedDict, total=False):
+    """The options of a query that `FindCommand` looks up in a table. None if unset."""
 
     min: Mapping[str, Any] | None
     max: Mapping[str, Any] | None
@@ -59,25 +58,16 @@ class QueryOptions(TypedDict, total=False):
     await_data: bool | None
 
 
+# Their fields in the command have the same names, in camel case.
 _NAMES: Final = {
-    "min": "min",
-    "max": "max",
-    "max_scan": "maxScan",
-    "return_key": "returnKey",
-    "show_record_id": "showRecordId",
-    "allow_disk_use": "allowDiskUse",
-    "no_cursor_timeout": "noCursorTimeout",
-    "allow_partial_results": "allowPartialResults",
-    "oplog_replay": "oplogReplay",
-    "tailable": "tailable",
-    "await_data": "awaitData",
+    name: re.sub("_(.)", lambda letter: letter[1].upper(), name) for name in RareFindOptions.__annotations__
 }
 # Sent only if true: false is the server's default.
 _ANY_SERVER: Final = ServerFacts(("", None))
 _FLAGS: Final = frozenset({"no_cursor_timeout", "allow_partial_results", "oplog_replay", "tailable", "await_data"})
 
 
-class FindCommand(Operation[R_co]):
+class FindCommand(ReadCommand[R_co]):
     """A query.
 
     Projection, sort and hint are already in the command's form (`motorlite._base.arguments`). A negative `limit`
@@ -86,12 +76,9 @@ class FindCommand(Operation[R_co]):
     Retry: retryable read.
     """
 
-    __slots__ = ("_document", "_needs_4_4", "_read_concern", "time_limit")
+    __slots__ = ()
 
     name = "find"
-    kind = Kind.READ
-    is_retryable = True
-    is_idempotent = True
     is_degradable = True
     supports_after_cluster_time = True
     document_fields = FIRST_BATCH
@@ -120,12 +107,8 @@ class FindCommand(Operation[R_co]):
         let: Mapping[str, Any] | None = None,
         comment: Any = None,
         max_time_ms: int | None = None,
-        **options: Unpack[QueryOptions],
+        **options: Unpack[RareFindOptions],
     ) -> None:
-        super().__init__(database, selector=selector, read_preference=read_preference, codec_options=codec_options)
-        self.time_limit = time_limit
-        self._read_concern = read_concern
-        self._needs_4_4 = False
         document: Document = {"find": collection, "filter": filter if filter is not None else {}}
         if self._is_single:
             document["limit"] = 1
@@ -144,23 +127,23 @@ class FindCommand(Operation[R_co]):
             document["collation"] = collation
         if let is not None:
             document["let"] = let
-        if comment is not None:
-            document["comment"] = comment
-        if max_time_ms is not None:
-            document["maxTimeMS"] = max_time_ms
-        if options:
-            _add_options(document, options)
-            self._needs_4_4 = "allowDiskUse" in document
-        self._document = document
-
-    @property
-    def collection_name(self) -> str | None:
-        return named_collection(self._document)
+        super().__init__(
+            database,
+            document,
+            selector=selector,
+            read_preference=read_preference,
+            codec_options=codec_options,
+            read_concern=read_concern,
+            time_limit=time_limit,
+            comment=comment,
+            max_time_ms=max_time_ms,
+            options=_fields(options) if options else None,
+        )
 
     def command(self, facts: ServerFacts) -> Command:
-        if self._needs_4_4:
-            check_needs((("allow_disk_use", V4_4),), facts)
         document = self._document.copy()
+        if "allowDiskUse" in document:
+            check_needs((("allow_disk_use", V4_4),), facts)
         read_concern = self._read_concern
         if read_concern is not None and not read_concern.is_server_default:
             add_read_concern(document, read_concern)
@@ -312,10 +295,12 @@ def _add_limits(document: Document, limit: int, batch_size: int) -> None:
         document["batchSize"] = batch_size
 
 
-def _add_options(document: Document, options: QueryOptions) -> None:
+def _fields(options: RareFindOptions) -> Document:
+    fields: Document = {}
     for name, value in options.items():
         field = _NAMES.get(name)
         if field is None:
             raise TypeError(f"Find has no option {name!r}")
         if value is not None and (value or name not in _FLAGS):
-            document[field] = value
+            fields[field] = value
+    return fields

@@ -4,33 +4,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from bson.codec_options import DEFAULT_CODEC_OPTIONS
-
 from motorlite._base.wire_versions import V4_4
 from motorlite._operations.aggregate import Aggregate
 from motorlite._operations.common import (
     AdministrativeCommand,
     AdministrativeWrite,
+    Needs,
+    ReadCommand,
+    ReadOptions,
     SearchIndexCommand,
     SearchIndexWrite,
+    SearchOptions,
+    WriteOptions,
+    with_set,
 )
-from motorlite._operations.contract import Command, CursorReply, Kind, Operation, TimeLimit, named_collection
-from motorlite._topology.selection import WRITABLE
+from motorlite._operations.contract import Command, CursorReply
 from motorlite._wire.replies import documents, text
 from motorlite.errors import ProtocolError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from bson.codec_options import CodecOptions
+    from typing import Unpack
 
     from motorlite._base.values import Document, ServerFacts
-    from motorlite._topology.selection import Selector
-    from motorlite.read_preferences import ServerMode
-    from motorlite.write_concern import WriteConcern
-
-
-# The createIndexes command (index management specification).
 
 
 class CreateIndexes(AdministrativeCommand[list[str]]):
@@ -49,31 +45,18 @@ class CreateIndexes(AdministrativeCommand[list[str]]):
         collection: str,
         indexes: Sequence[Mapping[str, Any]],
         *,
-        codec_options: CodecOptions[Any] = DEFAULT_CODEC_OPTIONS,
-        write_concern: WriteConcern | None = None,
         commit_quorum: int | str | None = None,
-        comment: Any = None,
-        max_time_ms: int | None = None,
         options: Mapping[str, Any] | None = None,
+        **common: Unpack[WriteOptions],
     ) -> None:
         if not indexes:
             raise ValueError("the list of indexes must not be empty")
         self._names = [str(index["name"]) for index in indexes]
-        document: Document = {"createIndexes": collection, "indexes": indexes, **(options or {})}
-        if commit_quorum is not None:
-            document["commitQuorum"] = commit_quorum
-        if comment is not None:
-            document["comment"] = comment
-        if max_time_ms is not None:
-            document["maxTimeMS"] = max_time_ms
-        super().__init__(
-            database,
-            document,
-            write_concern=write_concern,
-            codec_options=codec_options,
-            # Older servers ignore it, so the client raises an error (index management specification, "Q & A").
-            needs=(("commitQuorum", V4_4),) if "commitQuorum" in document else (),
-        )
+        document = {"createIndexes": collection, "indexes": indexes, **(options or {})}
+        with_set(document, commitQuorum=commit_quorum)
+        # Older servers ignore it, so the client raises an error (index management specification, "Q & A").
+        needs: Needs = (("commitQuorum", V4_4),) if "commitQuorum" in document else ()
+        super().__init__(database, document, needs=needs, **common)
 
     def parse(self, reply: Document) -> list[str]:
         self._checked(reply)
@@ -81,9 +64,6 @@ class CreateIndexes(AdministrativeCommand[list[str]]):
 
     def unacknowledged(self) -> list[str]:
         return self._names
-
-
-# The dropIndexes command (index management specification).
 
 
 class DropIndexes(AdministrativeWrite):
@@ -102,25 +82,14 @@ class DropIndexes(AdministrativeWrite):
         collection: str,
         index: str | Mapping[str, Any],
         *,
-        codec_options: CodecOptions[Any] = DEFAULT_CODEC_OPTIONS,
-        write_concern: WriteConcern | None = None,
-        comment: Any = None,
-        max_time_ms: int | None = None,
         options: Mapping[str, Any] | None = None,
+        **common: Unpack[WriteOptions],
     ) -> None:
-        document: Document = {"dropIndexes": collection, "index": index, **(options or {})}
-        if comment is not None:
-            document["comment"] = comment
-        if max_time_ms is not None:
-            document["maxTimeMS"] = max_time_ms
-        super().__init__(database, document, write_concern=write_concern, codec_options=codec_options)
+        super().__init__(database, {"dropIndexes": collection, "index": index, **(options or {})}, **common)
 
 
-# The listIndexes command (index management specification, "Enumerating Indexes").
-
-
-class ListIndexes(Operation[CursorReply]):
-    """The indexes of a collection; `parse` returns a CursorReply.
+class ListIndexes(ReadCommand[CursorReply]):
+    """The indexes of a collection; `parse` returns a CursorReply ("Enumerating Indexes").
 
     The server replies NAMESPACE_NOT_FOUND for a missing collection, which means no indexes. The documents are
     server metadata, so they are decoded with default codec options.
@@ -128,53 +97,20 @@ class ListIndexes(Operation[CursorReply]):
     Retry: retryable read.
     """
 
-    __slots__ = ("_document", "time_limit")
+    __slots__ = ()
 
     name = "listIndexes"
-    kind = Kind.READ
-    is_retryable = True
-    is_idempotent = True
     creates_cursor = True
 
-    def __init__(
-        self,
-        database: str,
-        collection: str,
-        *,
-        selector: Selector = WRITABLE,
-        read_preference: ServerMode | None = None,
-        codec_options: CodecOptions[Any] = DEFAULT_CODEC_OPTIONS,
-        time_limit: TimeLimit = TimeLimit.SEND,
-        batch_size: int = 0,
-        comment: Any = None,
-        max_time_ms: int | None = None,
-        options: Mapping[str, Any] | None = None,
-    ) -> None:
-        super().__init__(database, selector=selector, read_preference=read_preference, codec_options=codec_options)
-        self.time_limit = time_limit
-        document: Document = {
-            "listIndexes": collection,
-            "cursor": {"batchSize": batch_size} if batch_size else {},
-        }
-        if comment is not None:
-            document["comment"] = comment
-        if max_time_ms is not None:
-            document["maxTimeMS"] = max_time_ms
-        document.update(options or {})
-        self._document = document
-
-    @property
-    def collection_name(self) -> str | None:
-        return named_collection(self._document)
-
-    def command(self, facts: ServerFacts) -> Command:
-        return Command(self.name, self._document.copy())
+    def __init__(self, database: str, collection: str, *, batch_size: int = 0, **common: Unpack[ReadOptions]) -> None:
+        cursor = {"batchSize": batch_size} if batch_size else {}
+        super().__init__(database, {"listIndexes": collection, "cursor": cursor}, **common)
 
     def parse(self, reply: Document) -> CursorReply:
         return CursorReply(reply, "firstBatch")
 
 
-# The createSearchIndexes command (index management specification, "Search Indexes").
+# Search indexes.
 
 
 class CreateSearchIndexes(SearchIndexCommand[list[str]]):
@@ -195,13 +131,10 @@ class CreateSearchIndexes(SearchIndexCommand[list[str]]):
         database: str,
         collection: str,
         indexes: Sequence[Mapping[str, Any]],
-        *,
-        comment: Any = None,
-        max_time_ms: int | None = None,
+        **common: Unpack[SearchOptions],
     ) -> None:
         self._count = len(indexes)
-        fields = {"indexes": indexes}
-        super().__init__(database, collection, fields, comment=comment, max_time_ms=max_time_ms)
+        super().__init__(database, {"createSearchIndexes": collection, "indexes": indexes}, **common)
 
     def parse(self, reply: Document) -> list[str]:
         names = [text(index, "name") for index in documents(reply, "indexesCreated")]
@@ -210,9 +143,6 @@ class CreateSearchIndexes(SearchIndexCommand[list[str]]):
                 f"the server sent a malformed reply: indexesCreated has {len(names)} of {self._count} search indexes"
             )
         return names
-
-
-# The dropSearchIndex command (index management specification, "Search Indexes").
 
 
 class DropSearchIndex(SearchIndexWrite):
@@ -225,19 +155,30 @@ class DropSearchIndex(SearchIndexWrite):
 
     name = "dropSearchIndex"
 
+    def __init__(self, database: str, collection: str, index: str, **common: Unpack[SearchOptions]) -> None:
+        super().__init__(database, {"dropSearchIndex": collection, "name": index}, **common)
+
+
+class UpdateSearchIndex(SearchIndexWrite):
+    """Replace the definition of a search index.
+
+    Retry: never by the retryable writes specification; overload errors by the overload policy, as a write.
+    """
+
+    __slots__ = ()
+
+    name = "updateSearchIndex"
+
     def __init__(
         self,
         database: str,
         collection: str,
         index: str,
-        *,
-        comment: Any = None,
-        max_time_ms: int | None = None,
+        definition: Mapping[str, Any],
+        **common: Unpack[SearchOptions],
     ) -> None:
-        super().__init__(database, collection, {"name": index}, comment=comment, max_time_ms=max_time_ms)
-
-
-# The aggregate command that lists search indexes (index management specification, "Search Indexes").
+        document = {"updateSearchIndex": collection, "name": index, "definition": definition}
+        super().__init__(database, document, **common)
 
 
 class ListSearchIndexes(Aggregate):
@@ -261,30 +202,3 @@ class ListSearchIndexes(Aggregate):
 def search_index_stages(name: str | None = None) -> list[dict[str, Any]]:
     """Return the pipeline for one search index, or for all."""
     return [{"$listSearchIndexes": {} if name is None else {"name": name}}]
-
-
-# The updateSearchIndex command (index management specification, "Search Indexes").
-
-
-class UpdateSearchIndex(SearchIndexWrite):
-    """Replace the definition of a search index.
-
-    Retry: never by the retryable writes specification; overload errors by the overload policy, as a write.
-    """
-
-    __slots__ = ()
-
-    name = "updateSearchIndex"
-
-    def __init__(
-        self,
-        database: str,
-        collection: str,
-        index: str,
-        definition: Mapping[str, Any],
-        *,
-        comment: Any = None,
-        max_time_ms: int | None = None,
-    ) -> None:
-        fields = {"name": index, "definition": definition}
-        super().__init__(database, collection, fields, comment=comment, max_time_ms=max_time_ms)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from motorlite._base.error_codes import UNKNOWN_COMMIT_RESULT
 from motorlite._operations.common import UNREAD
-from motorlite._operations.contract import Command, Ends, Kind, Operation, TimeLimit
+from motorlite._operations.contract import Command, Kind, Operation, TimeLimit, TransactionEnd
 from motorlite._topology.selection import WRITABLE
 from motorlite._wire.replies import check_write_concern, concern_error
 
@@ -85,7 +85,7 @@ class EndTransaction(Operation[None]):
     is_idempotent = True
     is_continuation = True
     time_limit = TimeLimit.DEADLINE
-    ends: ClassVar[Ends | None]
+    ends: ClassVar[TransactionEnd | None]
 
     def __init__(self) -> None:
         super().__init__("admin")
@@ -103,7 +103,7 @@ class CommitTransaction(EndTransaction):
     __slots__ = ("_max_time_ms",)
 
     name = "commitTransaction"
-    ends = Ends.COMMIT
+    ends = TransactionEnd.COMMIT
 
     def __init__(self, max_time_ms: int | None = None) -> None:
         super().__init__()
@@ -137,7 +137,7 @@ class AbortTransaction(EndTransaction):
     __slots__ = ()
 
     name = "abortTransaction"
-    ends = Ends.ABORT
+    ends = TransactionEnd.ABORT
     is_housekeeping = True
 
     def command(self, facts: ServerFacts) -> Command:

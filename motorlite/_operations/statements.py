@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from motorlite._base.arguments import check_list, check_mapping, check_replacement, check_update
-from motorlite._base.wire_versions import V4_4, V5_0, V8_0
+from motorlite._base.wire_versions import V4_4, V8_0
 from motorlite.operations import DeleteMany, DeleteOne, InsertOne, ReplaceOne, UpdateMany, UpdateOne, as_request
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from typing import Unpack
 
     from motorlite._base.arguments import Pipeline
     from motorlite._base.values import Document
     from motorlite._operations.common import Needs
+
+
+class StatementOptions(TypedDict, total=False):
+    """The options of updates and replacements. None if unset."""
+
+    upsert: bool | None
+    collation: Mapping[str, Any] | None
+    hint: str | Mapping[str, Any] | None
+    sort: Mapping[str, Any] | None
 
 
 def update_statement(
@@ -21,11 +31,8 @@ def update_statement(
     update: Mapping[str, Any] | Pipeline,
     *,
     multi: bool = False,
-    upsert: bool | None = None,
-    collation: Mapping[str, Any] | None = None,
     array_filters: Sequence[Mapping[str, Any]] | None = None,
-    hint: str | Mapping[str, Any] | None = None,
-    sort: Mapping[str, Any] | None = None,
+    **options: Unpack[StatementOptions],
 ) -> Document:
     """Build one entry of `updates`, for updateOne and updateMany.
 
@@ -34,7 +41,7 @@ def update_statement(
         ValueError: The update is empty or does not begin with an operator.
     """
     check_update(update)
-    statement = _statement(filter, update, upsert, collation, hint, sort)
+    statement = _statement(filter, update, **options)
     if multi:
         statement["multi"] = True
     if array_filters is not None:
@@ -44,13 +51,7 @@ def update_statement(
 
 
 def replace_statement(
-    filter: Mapping[str, Any],
-    replacement: Mapping[str, Any],
-    *,
-    upsert: bool | None = None,
-    collation: Mapping[str, Any] | None = None,
-    hint: str | Mapping[str, Any] | None = None,
-    sort: Mapping[str, Any] | None = None,
+    filter: Mapping[str, Any], replacement: Mapping[str, Any], **options: Unpack[StatementOptions]
 ) -> Document:
     """Build one entry of `updates`, for replaceOne.
 
@@ -59,7 +60,7 @@ def replace_statement(
         ValueError: The replacement begins with an operator.
     """
     check_replacement(replacement)
-    return _statement(filter, replacement, upsert, collation, hint, sort)
+    return _statement(filter, replacement, **options)
 
 
 def delete_statement(
@@ -86,10 +87,10 @@ def delete_statement(
 def _statement(
     filter: Mapping[str, Any],
     change: Any,
-    upsert: bool | None,
-    collation: Mapping[str, Any] | None,
-    hint: str | Mapping[str, Any] | None,
-    sort: Mapping[str, Any] | None,
+    upsert: bool | None = None,
+    collation: Mapping[str, Any] | None = None,
+    hint: str | Mapping[str, Any] | None = None,
+    sort: Mapping[str, Any] | None = None,
 ) -> Document:
     check_mapping("filter", filter)
     statement: Document = {"q": filter, "u": change}
@@ -123,16 +124,6 @@ def statement_needs(statement: Mapping[str, Any], *, acknowledged: bool) -> Need
     return ()
 
 
-def unacknowledged_needs(*, let: object = None, comment: object = None) -> Needs:
-    """Return the options that need a newer server in an unacknowledged write."""
-    needs: Needs = ()
-    if let is not None:
-        needs += (("let of an unacknowledged write", V5_0),)
-    if comment is not None:
-        needs += (("comment of an unacknowledged write", V4_4),)
-    return needs
-
-
 def statement_of(request: object) -> tuple[str, Any]:
     """Return the command that a request of `bulk_write` needs, and its statement (for an insert, the document).
 
@@ -143,30 +134,19 @@ def statement_of(request: object) -> tuple[str, Any]:
     request = as_request(request)
     if isinstance(request, InsertOne):
         return "insert", request.document
-    if isinstance(request, (UpdateOne, UpdateMany)):
-        return "update", update_statement(
-            request.filter,
-            request.update,
-            multi=isinstance(request, UpdateMany),
-            upsert=request.upsert,
-            collation=request.collation,
-            array_filters=request.array_filters,
-            hint=request.hint,
-            sort=request.sort,
-        )
+    if isinstance(request, (DeleteOne, DeleteMany)):
+        multi = isinstance(request, DeleteMany)
+        return "delete", delete_statement(request.filter, multi=multi, collation=request.collation, hint=request.hint)
+    assert isinstance(request, (UpdateOne, UpdateMany, ReplaceOne))
+    options: StatementOptions = {
+        "upsert": request.upsert,
+        "collation": request.collation,
+        "hint": request.hint,
+        "sort": request.sort,
+    }
     if isinstance(request, ReplaceOne):
-        return "update", replace_statement(
-            request.filter,
-            request.replacement,
-            upsert=request.upsert,
-            collation=request.collation,
-            hint=request.hint,
-            sort=request.sort,
-        )
-    assert isinstance(request, (DeleteOne, DeleteMany))
-    return "delete", delete_statement(
-        request.filter,
-        multi=isinstance(request, DeleteMany),
-        collation=request.collation,
-        hint=request.hint,
+        return "update", replace_statement(request.filter, request.replacement, **options)
+    multi, array_filters = isinstance(request, UpdateMany), request.array_filters
+    return "update", update_statement(
+        request.filter, request.update, multi=multi, array_filters=array_filters, **options
     )

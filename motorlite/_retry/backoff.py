@@ -6,22 +6,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from motorlite.errors import PyMongoError
-    from motorlite.retry import OverloadRetry
 
 
 CONTROLLED_BACKOFF: Final = (0.001, 0.01, 0.05, 0.1, 0.5, 1.0)
 """Seconds before each retry for a reason with `always_retry`, and before each ordinary retry but the first."""
 # Seconds that an application should wait when neither the server nor its recent operations say more.
 DEFAULT_RETRY_AFTER: Final = 1.0
-
-
-def delay(policy: OverloadRetry, earlier_retries: int, jitter: float, error: PyMongoError) -> float:
-    """Return the seconds to wait before the next retry after the overload error `error`.
-
-    Client backpressure specification, rule 5. `earlier_retries` counts all retries of the operation so far, for any
-    reason; `jitter` is in [0, 1).
-    """
-    return policy.backoff(earlier_retries, jitter, server_base_backoff(error))
 
 
 def server_base_backoff(error: PyMongoError) -> float | None:

@@ -64,32 +64,27 @@ class _Row(NamedTuple):
     was_reauthenticated: bool = False
 
 
-# The comments have the names of the reasons in the RFC "SDK3 Retry Handling", where it has one.
 _TABLE: Final = (
-    _Row(_NOT_SENT, RetryReason.CIRCUIT_BREAKER_OPEN, CircuitBreakerOpenError),  # CIRCUIT_BREAKER_OPEN
-    _Row(_NOT_SENT, RetryReason.CONNECTION_NOT_AVAILABLE, WaitQueueTimeoutError),  # SOCKET_NOT_AVAILABLE
-    # SOCKET_NOT_AVAILABLE: "sockets not writable (too many outstanding writes)"
+    _Row(_NOT_SENT, RetryReason.CIRCUIT_BREAKER_OPEN, CircuitBreakerOpenError),
+    _Row(_NOT_SENT, RetryReason.CONNECTION_NOT_AVAILABLE, WaitQueueTimeoutError),
     _Row(_NOT_SENT, RetryReason.NOT_ADMITTED, AdmissionError),
-    # SERVICE_NOT_AVAILABLE: "no query node present after failover"
     _Row(_NOT_SENT, RetryReason.NO_SUITABLE_SERVER, ServerSelectionTimeoutError),
-    _Row(_NOT_SENT, RetryReason.CONNECTION_NOT_AVAILABLE, AutoReconnect, is_connected=True),  # SOCKET_NOT_AVAILABLE
-    _Row(_NOT_SENT, RetryReason.SERVER_NOT_AVAILABLE, AutoReconnect),  # NODE_NOT_AVAILABLE
+    _Row(_NOT_SENT, RetryReason.CONNECTION_NOT_AVAILABLE, AutoReconnect, is_connected=True),
+    _Row(_NOT_SENT, RetryReason.SERVER_NOT_AVAILABLE, AutoReconnect),
     # What a server answered to hello or to the authentication.
-    _Row(_NOT_SENT, RetryReason.OVERLOAD, label=SYSTEM_OVERLOADED),  # SERVICE_NOT_AVAILABLE
-    _Row(_NOT_SENT, RetryReason.RETRYABLE_ERROR, label=RETRYABLE),  # SERVICE_NOT_AVAILABLE
-    _Row(_NOT_SENT, RetryReason.SERVER_NOT_AVAILABLE, codes=RETRYABLE_READ_CODES),  # NODE_NOT_AVAILABLE
-    _Row(_IN_FLIGHT, RetryReason.CONNECTION_LOST_IN_FLIGHT, AutoReconnect),  # SOCKET_CLOSED_WHILE_IN_FLIGHT
-    # KV_NOT_MY_VBUCKET, KV_COLLECTION_OUTDATED, VIEWS_NO_ACTIVE_PARTITION: never shown to the application
+    _Row(_NOT_SENT, RetryReason.OVERLOAD, label=SYSTEM_OVERLOADED),
+    _Row(_NOT_SENT, RetryReason.RETRYABLE_ERROR, label=RETRYABLE),
+    _Row(_NOT_SENT, RetryReason.SERVER_NOT_AVAILABLE, codes=RETRYABLE_READ_CODES),
+    _Row(_IN_FLIGHT, RetryReason.CONNECTION_LOST_IN_FLIGHT, AutoReconnect),
     _Row(
         _ANSWERED,
         RetryReason.REAUTHENTICATION_REQUIRED,
         codes=frozenset({REAUTHENTICATION_REQUIRED}),
         was_reauthenticated=True,
     ),
-    _Row(_ANSWERED, RetryReason.OVERLOAD, label=SYSTEM_OVERLOADED),  # KV_TEMPORARY_FAILURE, SEARCH_TOO_MANY_REQUESTS
-    # KV_ERROR_MAP_RETRY_INDICATED, SERVICE_RESPONSE_CODE_INDICATED
+    _Row(_ANSWERED, RetryReason.OVERLOAD, label=SYSTEM_OVERLOADED),
     _Row(_ANSWERED, RetryReason.RETRYABLE_ERROR, label=RETRYABLE),
-    # SERVICE_RESPONSE_CODE_INDICATED; not for operations that are not idempotent, as part of a write may have happened
+    # Not for operations that are not idempotent, as part of a write may have happened.
     _Row(_ANSWERED, RetryReason.FAILOVER, codes=NOT_PRIMARY_CODES),
     _Row(_ANSWERED, RetryReason.TEMPORARY_FAILURE, codes=RETRYABLE_READ_CODES),
     _Row(_ANSWERED, RetryReason.TEMPORARY_FAILURE, label=RETRYABLE_WRITE),

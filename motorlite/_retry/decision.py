@@ -50,13 +50,14 @@ succeeds.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from math import inf
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from motorlite._base.error_codes import RETRYABLE, SYSTEM_OVERLOADED, TRANSACTION_LABELS, TRANSIENT_TRANSACTION
 from motorlite._operations.contract import DEFAULT_OPTIONS, Kind
-from motorlite._retry import backoff, classification
+from motorlite._retry import classification
+from motorlite._retry.backoff import CONTROLLED_BACKOFF, server_base_backoff
 from motorlite._retry.classification import reason_of
 from motorlite._retry.failure import TimeLimits
 from motorlite.errors import CircuitBreakerOpenError, ExecutionTimeout, RetryStrategyError
@@ -77,26 +78,23 @@ if TYPE_CHECKING:
 # What may follow a failed attempt, as values.
 
 
+@dataclass(slots=True, eq=False)
 class Again:
     """Decision: try once more after `delay` seconds."""
 
-    __slots__ = ("delay", "deprioritize", "is_paid", "reason", "rule")
-
-    refusal = None
-
-    def __init__(
-        self, reason: RetryReason, rule: RetryRule, delay: float, *, deprioritize: bool = False, is_paid: bool = False
-    ) -> None:
-        self.reason: RetryReason = reason
-        # Who permits the retry.
-        self.rule: RetryRule = rule
-        self.delay: float = delay
-        # Whether to avoid the server that failed.
-        self.deprioritize: bool = deprioritize
-        # Whether it took a token.
-        self.is_paid: bool = is_paid
+    reason: RetryReason
+    # Who permits the retry.
+    rule: RetryRule
+    delay: float
+    _: KW_ONLY
+    # Whether to avoid the server that failed.
+    deprioritize: bool = False
+    # Whether it took a token.
+    is_paid: bool = False
+    refusal: ClassVar[None] = None
 
 
+@dataclass(slots=True, eq=False)
 class Raise:
     """Decision: the operation fails with `failure`, not always the newest one. If it has a reply, that reply stands.
 
@@ -104,29 +102,19 @@ class Raise:
     (`Retry.gave_up`).
     """
 
-    __slots__ = ("failure", "reason", "refusal", "rule")
-
+    failure: Failure
+    reason: RetryReason
+    # Who refuses the retry; None: no rule permits it.
+    rule: RetryRule | None
+    refusal: RetryRefusal | None
     delay: float = 0.0
-    deprioritize = False
-
-    def __init__(
-        self, failure: Failure, reason: RetryReason, rule: RetryRule | None, refusal: RetryRefusal | None
-    ) -> None:
-        self.failure: Failure = failure
-        self.reason: RetryReason = reason
-        # Who refuses the retry; None: no rule permits it.
-        self.rule: RetryRule | None = rule
-        self.refusal: RetryRefusal | None = refusal
+    deprioritize: ClassVar[bool] = False
 
 
 class ExpireAfter(Raise):
-    """Decision: the operation waits until its time has passed, then fails with `failure`; it is not sent again."""
+    """Decision: the operation waits for `delay` seconds, until its time has passed, and is not sent again."""
 
-    __slots__ = ("delay",)
-
-    def __init__(self, failure: Failure, reason: RetryReason, delay: float) -> None:
-        super().__init__(failure, reason, RetryRule.STRATEGY, RetryRefusal.DEADLINE)
-        self.delay: float = delay
+    __slots__ = ()
 
 
 class Ask(NamedTuple):
@@ -147,69 +135,43 @@ class StrategyFault(NamedTuple):
 _REASONS_KEPT = 16
 
 
+@dataclass(slots=True, eq=False)
 class Retry:
     """The retry state of one operation."""
 
-    __slots__ = (
-        "_always_retries",
-        "_deadline",
-        "_deprioritize",
-        "_failures",
-        "_may_have_been_executed",
-        "_newest",
-        "_operation",
-        "_options",
-        "_ordinary_retries",
-        "_policy",
-        "_reason",
-        "_reasons",
-        "_reauthenticated",
-        "_refusal",
-        "_seen",
-        "_settings",
-        "_started_at",
-        "_was_overloaded",
-        "retries",
-    )
+    _settings: RetrySettings
+    _operation: Operation[Any]
+    _deadline: Deadline
+    _options: CallOptions = DEFAULT_OPTIONS
+    started_at: float = 0.0
+    _policy: OverloadRetry = field(init=False)
+    # The failures that the operation may still end with, oldest first: the first, the best and the newest.
+    _failures: list[Failure] = field(init=False, default_factory=list)
+    # Whether an attempt may have changed something. No later refusal undoes that.
+    _may_have_been_executed: bool = field(init=False, default=False)
+    # The number of retries decided on, without those that are always made, and the reasons of the newest ones: with
+    # timeoutMS there may be very many.
+    retries: int = field(init=False, default=0)
+    _always_retries: int = field(init=False, default=0)
+    _reasons: deque[RetryReason] = field(init=False, default_factory=lambda: deque(maxlen=_REASONS_KEPT))
+    # All reasons for retries so far.
+    _seen: frozenset[RetryReason] = field(init=False, default=frozenset())
+    # Retries by the retryable reads and writes specifications.
+    _ordinary_retries: int = field(init=False, default=0)
+    # An overload error occurred. All retries together are then capped, with or without timeoutMS.
+    _was_overloaded: bool = field(init=False, default=False)
+    # The connections that were authenticated again for this operation.
+    _reauthenticated: set[ConnectionKey] = field(init=False, default_factory=set)
+    # The newest decision to retry.
+    _newest: Again | None = field(init=False, default=None)
+    # Why the newest attempt failed, whether a retry would avoid its server, and why a retry was refused.
+    _reason: RetryReason = field(init=False, default=RetryReason.UNKNOWN)
+    _deprioritize: bool = field(init=False, default=False)
+    _refusal: RetryRefusal | None = field(init=False, default=None)
 
-    def __init__(
-        self,
-        settings: RetrySettings,
-        operation: Operation[Any],
-        deadline: Deadline,
-        options: CallOptions = DEFAULT_OPTIONS,
-        started_at: float = 0.0,
-    ) -> None:
-        self._settings = settings
-        self._operation = operation
-        self._deadline = deadline
-        self._options = options
-        self._started_at = started_at
-        strategy = options.retry_strategy
-        self._policy: OverloadRetry = strategy if isinstance(strategy, OverloadRetry) else settings.policy
-        # The failures that the operation may still end with, oldest first: the first, the best and the newest.
-        self._failures: list[Failure] = []
-        # Whether an attempt may have changed something. No later refusal undoes that.
-        self._may_have_been_executed = False
-        # The number of retries decided on, without those that are always made, and the reasons of the newest ones: with
-        # timeoutMS there may be very many.
-        self.retries: int = 0
-        self._always_retries = 0
-        self._reasons: deque[RetryReason] = deque(maxlen=_REASONS_KEPT)
-        # All reasons for retries so far.
-        self._seen: frozenset[RetryReason] = frozenset()
-        # Retries by the retryable reads and writes specifications.
-        self._ordinary_retries = 0
-        # An overload error occurred. All retries together are then capped, with or without timeoutMS.
-        self._was_overloaded = False
-        # The connections that were authenticated again for this operation.
-        self._reauthenticated: set[ConnectionKey] = set()
-        # The newest decision to retry.
-        self._newest: Again | None = None
-        # Why the newest attempt failed, whether a retry would avoid its server, and why a retry was refused.
-        self._reason = RetryReason.UNKNOWN
-        self._deprioritize = False
-        self._refusal: RetryRefusal | None = None
+    def __post_init__(self) -> None:
+        strategy = self._options.retry_strategy
+        self._policy = strategy if isinstance(strategy, OverloadRetry) else self._settings.policy
 
     @property
     def newest(self) -> Failure:
@@ -235,17 +197,26 @@ class Retry:
         `is_sharded`: the server is a mongos, so the retry avoids it after any error.
         `is_closing`: the client is closing, so nothing is retried.
         """
-        settings, kind = self._settings, self._operation.kind
-        if failure.is_ordinary and kind is Kind.WRITE and self._is_enabled:
+        # What failed, and which rules permit a retry.
+        settings, operation, strategy = self._settings, self._operation, self._options.retry_strategy
+        if failure.is_ordinary and operation.kind is Kind.WRITE and self._is_enabled:
             failure = classification.with_write_label(failure)
         is_overload = failure.has_label(SYSTEM_OVERLOADED)
-        rules = classification.rules(failure, self._operation, self._policy)
+        rules = classification.rules(failure, operation, self._policy)
         if settings.bucket is not None and not is_overload and self._is_credited() and not self._is_repeated(rules):
             settings.bucket.retry_failed_otherwise(self.newest.address)
-        self._remember(failure)
-        self._may_have_been_executed |= classification.may_have_been_executed(failure, self._operation)
+
+        # What remains of it.
+        kept = self._failures[:1]
+        if kept:
+            best = classification.to_raise(self._failures, operation)
+            if best is not kept[0]:
+                kept.append(best)
+        self._failures = [*kept, failure]
+        self._may_have_been_executed |= classification.may_have_been_executed(failure, operation)
         self._was_overloaded = self._was_overloaded or is_overload
-        strategy = self._options.retry_strategy
+
+        # Who decides: always a retry, or the strategy, or the specifications and after their refusal the strategy.
         self._reason = reason_of(failure, strategy.codes)
         if self._reason.always_retry:
             return self._always(failure, now)
@@ -257,29 +228,9 @@ class Retry:
             return self._ask(failure, now)
         return decision
 
-    def conclude(
-        self, answer: RetryAction | StrategyFault, now: float, *, is_closing: bool = False
-    ) -> Again | Raise | ExpireAfter:
-        """Decide what follows the strategy's answer to `Ask`."""
-        rule, deadline, refusal = RetryRule.STRATEGY, self._deadline, self._refusal
-        if isinstance(answer, StrategyFault):
-            if now >= deadline.expires_at:
-                return self._expire(now)
-            return self._blame(answer)
-        if answer.duration is None:
-            return self._refuse(rule, refusal or RetryRefusal.NOT_RETRYABLE)
-        if now + answer.duration >= deadline.earliest():
-            return self._expire(now)
-        if is_closing:
-            return self._refuse(rule, RetryRefusal.CLOSED)
-        bucket = self._settings.bucket if self._is_metered else None
-        if bucket is not None and not bucket.take(self.newest.address):
-            return self._refuse(rule, RetryRefusal.TOKENS)
-        return self._again(rule, answer.duration, is_paid=bucket is not None)
-
     def _always(self, failure: Failure, now: float) -> Again | Raise:
         # Also while the client is closing: what is in flight may end.
-        rule, delays = RetryRule.ALWAYS, backoff.CONTROLLED_BACKOFF
+        rule, delays = RetryRule.ALWAYS, CONTROLLED_BACKOFF
         if self._always_retries == len(delays):
             return self._refuse(rule, RetryRefusal.ATTEMPTS)
         delay = delays[self._always_retries]
@@ -303,7 +254,7 @@ class Retry:
         bucket, jitter = self._settings.bucket, self._settings.jitter
         for rule in left:
             if is_overload:
-                delay = backoff.delay(self._policy, self.retries, jitter(), failure.error)
+                delay = self._policy.backoff(self.retries, jitter(), server_base_backoff(failure.error))
             else:
                 delay = self._ordinary_delay(rule, jitter)
             if self._lacks_time(failure, now, delay, is_backoff=is_overload):
@@ -340,6 +291,26 @@ class Retry:
             return strategy.budget is None
         # If the backoff does not fit into the time left, a strategy must not shorten it.
         return refused.refusal is not RetryRefusal.DEADLINE or refused.rule is None
+
+    def conclude(
+        self, answer: RetryAction | StrategyFault, now: float, *, is_closing: bool = False
+    ) -> Again | Raise | ExpireAfter:
+        """Decide what follows the strategy's answer to `Ask`."""
+        rule, deadline, refusal = RetryRule.STRATEGY, self._deadline, self._refusal
+        if isinstance(answer, StrategyFault):
+            if now >= deadline.expires_at:
+                return self._expire(now)
+            return self._blame(answer)
+        if answer.duration is None:
+            return self._refuse(rule, refusal or RetryRefusal.NOT_RETRYABLE)
+        if now + answer.duration >= deadline.earliest():
+            return self._expire(now)
+        if is_closing:
+            return self._refuse(rule, RetryRefusal.CLOSED)
+        bucket = self._settings.bucket if self._is_metered else None
+        if bucket is not None and not bucket.take(self.newest.address):
+            return self._refuse(rule, RetryRefusal.TOKENS)
+        return self._again(rule, answer.duration, is_paid=bucket is not None)
 
     # --- parts of decisions ---
 
@@ -378,8 +349,7 @@ class Retry:
         """Return the backoff after an error without the label of overload."""
         if rule is not RetryRule.SPECIFICATION or not self._ordinary_retries:
             return 0.0
-        ladder = backoff.CONTROLLED_BACKOFF
-        return jitter() * ladder[min(self._ordinary_retries, len(ladder)) - 1]
+        return jitter() * CONTROLLED_BACKOFF[min(self._ordinary_retries, len(CONTROLLED_BACKOFF)) - 1]
 
     def _is_repeated(self, rules: tuple[RetryRule, ...]) -> bool:
         """Whether the newest attempt is an ordinary retry whose failure permits another one."""
@@ -405,10 +375,10 @@ class Retry:
             idempotent=self._is_idempotent,
             retry_attempts=self.attempts - 1,
             retry_reasons=self._seen,
-            elapsed=now - self._started_at,
+            elapsed=now - self.started_at,
             remaining=None if earliest == inf else earliest - now,
             address=failure.address,
-            server_hint=backoff.server_base_backoff(failure.error),
+            server_hint=server_base_backoff(failure.error),
             error_labels=failure.labels,
             jitter=self._settings.jitter(),
             context=self._options.context,
@@ -421,14 +391,6 @@ class Retry:
         if isinstance(failure.error, CircuitBreakerOpenError):
             return RetryRefusal.BREAKER
         return RetryRefusal.NOT_RETRYABLE if self.retries or classification.is_candidate(failure) else None
-
-    def _remember(self, failure: Failure) -> None:
-        kept = self._failures[:1]
-        if kept:
-            best = classification.to_raise(self._failures, self._operation)
-            if best is not kept[0]:
-                kept.append(best)
-        self._failures = [*kept, failure]
 
     def _has_attempts_left(self, rule: RetryRule) -> bool:
         has_room = self.retries < self._policy.max_retries
@@ -481,7 +443,8 @@ class Retry:
             error = ExecutionTimeout("the time limit of the operation passed before its next attempt", 50)
             limits, labels = TimeLimits(deadline.timeout, None), self.newest.labels & TRANSACTION_LABELS
             failure = replace(self.newest, error=error, phase="retry delay", labels=labels, limits=limits)
-        return ExpireAfter(failure, self._reason, max(0.0, deadline.earliest() - now))
+        delay = max(0.0, deadline.earliest() - now)
+        return ExpireAfter(failure, self._reason, RetryRule.STRATEGY, RetryRefusal.DEADLINE, delay)
 
     def _blame(self, fault: StrategyFault) -> Raise:
         self._refusal = RetryRefusal.STRATEGY_FAILED
@@ -536,30 +499,18 @@ class Retry:
         return self._refuse(newest.rule, refusal)
 
 
-# The retry options of a client.
-
-
+@dataclass(slots=True, eq=False)
 class RetrySettings:
     """The retry options of a client."""
 
-    __slots__ = ("bucket", "jitter", "policy", "retry_reads", "retry_writes")
-
-    def __init__(
-        self,
-        policy: OverloadRetry,
-        bucket: RetryBudget | None,
-        jitter: Callable[[], float],
-        *,
-        retry_reads: bool,
-        retry_writes: bool,
-    ) -> None:
-        self.policy: OverloadRetry = policy
-        # None: retries have no budget.
-        self.bucket: RetryBudget | None = bucket
-        # A random number in [0, 1).
-        self.jitter: Callable[[], float] = jitter
-        self.retry_reads: bool = retry_reads
-        self.retry_writes: bool = retry_writes
+    policy: OverloadRetry
+    # None: retries have no budget.
+    bucket: RetryBudget | None
+    # A random number in [0, 1).
+    jitter: Callable[[], float]
+    _: KW_ONLY
+    retry_reads: bool
+    retry_writes: bool
 
     def allows(self, kind: Kind) -> bool:
         """Whether operations of this kind may be retried at all. runCommand needs both options."""

@@ -33,7 +33,7 @@ URL: Final = str(
 # Pages of the site that are not in docs/, by their names there.
 OUTSIDE: Final = {"contributing.md": "CONTRIBUTING.md", "changelog.md": "CHANGELOG.md", "security.md": "SECURITY.md"}
 # Pages for those who change the driver: in a section of their own, and not found by the search.
-_DECISIONS: Final = sorted(Path("docs").glob("decisions/*.md"))
+_DECISIONS: Final = sorted((REPOSITORY / "docs" / "decisions").glob("*.md"))
 INTERNAL: Final = ("architecture.md", "contributing.md", "seeds.md", *(f"decisions/{page.name}" for page in _DECISIONS))
 _FENCE_OR_LINK: Final = re.compile(r"^ *(`{3,}).*?^ *\1`*$|(?<=\]\()[^()\s]+(?=\))", re.DOTALL | re.MULTILINE)
 _log: Final = logging.getLogger("mkdocs.hooks.site")

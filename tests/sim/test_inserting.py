@@ -8,7 +8,7 @@ import pytest
 from bson.errors import InvalidDocument
 from bson.objectid import ObjectId
 
-from motorlite._operations.usual_writes import MANY_FIELDS
+from motorlite._operations.template_writes import MANY_FIELDS
 from motorlite.errors import AutoReconnect
 from motorlite.monitoring import CommandListener, CommandStartedEvent
 from motorlite.testing.scripted import Close

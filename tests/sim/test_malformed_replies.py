@@ -11,7 +11,7 @@ from bson.errors import BSONError
 from bson.timestamp import Timestamp
 
 from motorlite import CursorType, DeleteOne, IndexModel, InsertOne, UpdateOne
-from motorlite._operations.usual_writes import MANY_FIELDS
+from motorlite._operations.template_writes import MANY_FIELDS
 from motorlite.errors import PyMongoError
 from motorlite.operations import SearchIndexModel
 from motorlite.testing.scripted import ScriptedDeployment

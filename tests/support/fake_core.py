@@ -20,7 +20,7 @@ from motorlite._client.leftovers import LostCursors, LostTransactions
 from motorlite._execution.building import remove_older_limits
 from motorlite._execution.executor import Executor
 from motorlite._execution.reports import Reports
-from motorlite._execution.server_limits import ServerLimits
+from motorlite._execution.server_limits import CommandDefaults
 from motorlite._observe.publishing import Publishers
 from motorlite._operations.contract import CursorReply, Opened, Operation, TimeLimit
 from motorlite._options.options import client_options
@@ -102,7 +102,7 @@ class FakeExecutor(Executor):
         self._now = anyio.current_time
         self.open_transactions = set()
 
-    async def execute(self, operation: Operation[Any], call: Call) -> Any:
+    async def execute(self, operation: Operation[Any], call: Call, *, opens: bool = False) -> Any:
         reply = await self._reply(operation, call)
         return operation.unacknowledged() if reply is None else operation.parse(reply)
 
@@ -148,7 +148,7 @@ class FakeCore(Core):
         self.options = options or client_options()
         self.executor = FakeExecutor()
         self.sessions = SessionPool(lambda: Binary(uuid.uuid4().bytes, 4))
-        self.limits = ServerLimits()
+        self.limits = CommandDefaults()
         self.open_cursors = WeakSet()
         self.entered = 0
         self.time = 1000.0

@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from motorlite._api.settings import Settings
     from motorlite._client.core import Core
     from motorlite._operations.find import FindFirstFacts
-    from motorlite._operations.usual_writes import UsualWrites
+    from motorlite._operations.template_writes import TemplateWrites
 
 
 class CollectionBase(Watching[DocumentT]):
     """The names of a collection."""
 
-    __slots__ = ("_database_name", "_first", "_name", "_usual_writes")
+    __slots__ = ("_database_name", "_first", "_name", "_template_writes")
 
     def __init__(self, core: Core, settings: Settings, database_name: str, name: str) -> None:
         super().__init__(core, settings)
@@ -27,7 +27,7 @@ class CollectionBase(Watching[DocumentT]):
         # Made by the first `find_one`.
         self._first: FindFirstFacts | None = None
         # Made by the first write.
-        self._usual_writes: UsualWrites | None = None
+        self._template_writes: TemplateWrites | None = None
 
     @property
     def name(self) -> str:

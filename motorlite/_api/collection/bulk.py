@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from bson.raw_bson import RawBSONDocument
 
     from motorlite._api.session import AsyncClientSession
-    from motorlite._operations.bulk_runs import Run
+    from motorlite._operations.bulk_runs import BulkRun
     from motorlite.errors import BulkWriteError
     from motorlite.operations import DeleteMany, DeleteOne, InsertOne, ReplaceOne, UpdateMany, UpdateOne
 
@@ -37,10 +37,10 @@ class CollectionBulkWrite(BulkWrite):
     __slots__ = ("_names", "_result", "_runs")
 
     _names: tuple[str, str]
-    _runs: Sequence[Run]
+    _runs: Sequence[BulkRun]
     _result: BulkResult
 
-    async def write(self, name: str, names: tuple[str, str], runs: Sequence[Run]) -> dict[str, Any] | None:
+    async def write(self, name: str, names: tuple[str, str], runs: Sequence[BulkRun]) -> dict[str, Any] | None:
         """Execute the runs on a collection, as the operation `name`.
 
         Returns:
@@ -60,7 +60,7 @@ class CollectionBulkWrite(BulkWrite):
             if len(run.statements) > ITEMS:
                 await self.turns.compute(release(run.statements), is_limited=False)
 
-    async def _send_run(self, run: Run, *, has_successor: bool) -> None:
+    async def _send_run(self, run: BulkRun, *, has_successor: bool) -> None:
         start, result = 0, self._result
         while start < len(run.statements) and result.can_continue:
             batch = BATCHES[run.kind](

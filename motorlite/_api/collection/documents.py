@@ -11,7 +11,7 @@ from bson.raw_bson import RawBSONDocument
 from motorlite._base.arguments import DOCUMENTS, check_document
 from motorlite._operations.bulk_batch import encode_together, suits_arrays
 from motorlite._operations.slices import ITEMS, MAX_SIZE, slice_length
-from motorlite._operations.usual_writes import MANY_FIELDS
+from motorlite._operations.template_writes import MANY_FIELDS
 from motorlite.errors import InvalidOperation
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from bson.codec_options import CodecOptions
 
-    from motorlite._operations.bulk_runs import Run
+    from motorlite._operations.bulk_runs import BulkRun
     from motorlite._operations.slices import Slices
 
 
@@ -102,7 +102,7 @@ def identified(document: Any) -> tuple[Any, Any]:
 
 
 def take_documents(
-    run: Run, codec_options: CodecOptions[Any], *, encodes: bool = True, where: str = "documents[{}]"
+    run: BulkRun, codec_options: CodecOptions[Any], *, encodes: bool = True, where: str = "documents[{}]"
 ) -> Slices[list[Any]]:
     """Check the documents of a run, add missing `_id`s, and return all `_id`s but those of RawBSONDocuments.
 

@@ -27,7 +27,7 @@ from motorlite._base.arguments import (
 from motorlite._operations.find_and_modify import FindAndModify
 from motorlite._operations.single_writes import Delete, Insert, Update
 from motorlite._operations.statements import delete_statement, replace_statement, update_statement
-from motorlite._operations.usual_writes import UsualWrites
+from motorlite._operations.template_writes import TemplateWrites
 from motorlite.results import DeleteResult, InsertOneResult, UpdateResult
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
             and max_time_ms is None
             and not BOUND
         ):
-            usual = self._usual_writes or self._make_usual_writes()
+            usual = self._template_writes or self._make_template_writes()
             if usual.are_possible:
                 call = self._begin(None, timeoutMS) or await refused()
                 await self._core.executor.execute(usual.insert(document), call)
@@ -103,10 +103,10 @@ class AsyncCollection(CollectionBase[DocumentT]):
         await self._core.executor.execute(operation, call)
         return InsertOneResult(inserted_id, write_concern.acknowledged)
 
-    def _make_usual_writes(self) -> UsualWrites:
+    def _make_template_writes(self) -> TemplateWrites:
         options, concern = self._settings.codec_options, self._settings.write_concern
-        self._usual_writes = UsualWrites(*self._names, codec_options=options, write_concern=concern)
-        return self._usual_writes
+        self._template_writes = TemplateWrites(*self._names, codec_options=options, write_concern=concern)
+        return self._template_writes
 
     async def update_one(
         self,
@@ -365,7 +365,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
             and bypass_document_validation is None
             and (kind is Update or "hint" not in statement)
         ):
-            usual = self._usual_writes or self._make_usual_writes()
+            usual = self._template_writes or self._make_template_writes()
             if usual.are_possible:
                 call = self._begin(None, timeout_ms) or await refused()
                 usual_operation = usual.update(statement) if kind is Update else usual.delete(statement)

@@ -23,7 +23,7 @@ from motorlite._base.deadline import NO_DEADLINE, Deadline
 from motorlite._base.values import ServerFacts
 from motorlite._execution.building import CommandBuilder
 from motorlite._execution.run import Attempt, Run
-from motorlite._execution.server_limits import ServerLimits
+from motorlite._execution.server_limits import CommandDefaults
 from motorlite._operations.aggregate import Aggregate
 from motorlite._operations.commands import RunCommand
 from motorlite._operations.contract import Call
@@ -67,10 +67,10 @@ def builder(
     cluster_time: Mapping[str, Any] | None = None,
     *,
     api: Mapping[str, Any] | None = None,
-    limits: ServerLimits | None = None,
+    limits: CommandDefaults | None = None,
 ) -> CommandBuilder:
     pool = SessionPool(lambda: Binary(bytes(range(16)), 4))
-    made = CommandBuilder(pool, limits or ServerLimits(), retry_writes=True, api_declaration=api)
+    made = CommandBuilder(pool, limits or CommandDefaults(), retry_writes=True, api_declaration=api)
     if cluster_time is not None:
         made.gossip({"$clusterTime": cluster_time})
     return made
@@ -350,8 +350,8 @@ class _Description:
     ("by", "field"),
     [
         (builder(api={"apiVersion": "1"}), "apiVersion"),
-        (builder(limits=ServerLimits(5000)), "maxTimeMS"),
-        (builder(limits=ServerLimits(None, "motorlite x")), "comment"),
+        (builder(limits=CommandDefaults(5000)), "maxTimeMS"),
+        (builder(limits=CommandDefaults(None, "motorlite x")), "comment"),
     ],
 )
 def test_clients_that_add_more(by: CommandBuilder, field: str) -> None:

@@ -13,7 +13,7 @@ from bson.timestamp import Timestamp
 from motorlite._base.deadline import NO_DEADLINE, Deadline
 from motorlite._base.values import ServerFacts
 from motorlite._execution import building
-from motorlite._execution.server_limits import ServerLimits
+from motorlite._execution.server_limits import CommandDefaults
 from motorlite._operations.contract import TimeLimit
 from motorlite._sessions.session import ServerSession, Session
 from motorlite.errors import ExecutionTimeout
@@ -163,7 +163,7 @@ MONGOS_4_4 = ServerFacts(("a", 1), max_wire_version=9, is_mongos=True)
 
 
 def with_defaults(
-    limits: ServerLimits,
+    limits: CommandDefaults,
     document: dict[str, Any],
     *,
     deadline: Deadline = NO_DEADLINE,
@@ -182,23 +182,23 @@ def with_defaults(
 
 @pytest.mark.parametrize("own", [0, 1, 100_000])
 def test_the_default_gives_way_to_the_caller_s_own_value(own: int) -> None:
-    assert with_defaults(ServerLimits(250), {"find": "c"}) == {"find": "c", "maxTimeMS": 250}
-    assert with_defaults(ServerLimits(250), {"find": "c", "maxTimeMS": own})["maxTimeMS"] == own
+    assert with_defaults(CommandDefaults(250), {"find": "c"}) == {"find": "c", "maxTimeMS": 250}
+    assert with_defaults(CommandDefaults(250), {"find": "c", "maxTimeMS": own})["maxTimeMS"] == own
 
 
 @pytest.mark.parametrize("deadline", [Deadline(NOW + 1, inf, 1), Deadline(is_set=True)])
 def test_the_default_gives_way_to_a_timeout(deadline: Deadline) -> None:
-    assert with_defaults(ServerLimits(250), {"find": "c"}, deadline=deadline) == {"find": "c"}
+    assert with_defaults(CommandDefaults(250), {"find": "c"}, deadline=deadline) == {"find": "c"}
 
 
 def test_the_default_beside_a_scope() -> None:
     deadline = Deadline(inf, NOW + 1)
-    assert with_defaults(ServerLimits(250), {"find": "c"}, deadline=deadline)["maxTimeMS"] == 250
+    assert with_defaults(CommandDefaults(250), {"find": "c"}, deadline=deadline)["maxTimeMS"] == 250
 
 
 @pytest.mark.parametrize("limit", [TimeLimit.OMIT, TimeLimit.DEADLINE, TimeLimit.AWAIT])
 def test_who_gets_no_default(limit: TimeLimit) -> None:
-    assert with_defaults(ServerLimits(250), {"getMore": 1}, limit=limit) == {"getMore": 1}
+    assert with_defaults(CommandDefaults(250), {"getMore": 1}, limit=limit) == {"getMore": 1}
 
 
 @pytest.mark.parametrize(
@@ -215,7 +215,7 @@ def test_who_gets_no_default(limit: TimeLimit) -> None:
     ],
 )
 def test_who_gets_a_comment(name: str, facts: ServerFacts, limit: TimeLimit, is_commented: bool) -> None:
-    limits = ServerLimits(None, "motorlite 1")
+    limits = CommandDefaults(None, "motorlite 1")
     found = with_defaults(limits, {name: 1}, limit=limit, facts=facts)
     assert found.get("comment") == ("motorlite 1 7" if is_commented else None)
     assert with_defaults(limits, {name: 1, "comment": None}, limit=limit, facts=facts)["comment"] is None
@@ -260,12 +260,12 @@ def test_the_limit_of_a_server(document: dict[str, Any], facts: ServerFacts, exp
     ],
 )
 def test_what_is_killed_by_its_comment(document: dict[str, Any], prefix: str, expected: str | None) -> None:
-    assert building.comment_of_abandoned(document, MONGOD, ServerLimits(None, prefix)) == expected
+    assert building.comment_of_abandoned(document, MONGOD, CommandDefaults(None, prefix)) == expected
 
 
 def test_a_limit_that_mongos_ignores_does_not_keep_an_operation_from_being_killed() -> None:
     document = {"insert": 1, "comment": "motorlite 1 7", "maxTimeMS": 500}
-    limits = ServerLimits(None, "motorlite 1")
+    limits = CommandDefaults(None, "motorlite 1")
     assert building.comment_of_abandoned(document, MONGOS_4_4, limits) == "motorlite 1 7"
     assert building.comment_of_abandoned(document, MONGOS, limits) is None
 

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 from bson.int64 import Int64
 
-from motorlite._execution.late_replies import OpenCursor, open_cursor, worth_waiting_until
+from motorlite._execution.building import worth_waiting_until
+from motorlite._operations.cursors import opened_by
+from tests.support.fake_core import ADDRESS
 
 
 @pytest.mark.parametrize(
@@ -23,7 +25,7 @@ def test_the_window(limit: float | None, sent_at: float, now: float, until: floa
     [
         ({"ok": 1}, None),
         ({"ok": 0, "code": 50}, None),
-        ({"cursor": {"id": Int64(7), "ns": "shop.goods.old"}}, OpenCursor("shop", "goods.old", 7)),
+        ({"cursor": {"id": Int64(7), "ns": "shop.goods.old"}}, ("shop", "goods.old", 7)),
         ({"cursor": {"id": 0, "ns": "shop.goods"}}, None),
         ({"cursor": {"id": 7}}, None),
         ({"cursor": {"id": 7, "ns": "shop"}}, None),
@@ -36,5 +38,7 @@ def test_the_window(limit: float | None, sent_at: float, now: float, until: floa
         ({"cursor": [7]}, None),
     ],
 )
-def test_the_cursor(reply: dict[str, Any], expected: OpenCursor | None) -> None:
-    assert open_cursor(reply) == expected
+def test_the_cursor(reply: dict[str, Any], expected: tuple[str, str, int] | None) -> None:
+    found = opened_by(reply, ADDRESS)
+    assert (None if found is None else (found.database, found.collection, found.cursor_id)) == expected
+    assert found is None or (found.address, found.session, found.pin) == (ADDRESS, None, None)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from bson.int64 import Int64
 
-from motorlite._execution.server_limits import LONGEST_MS, ServerLimits, default_milliseconds, document_milliseconds
+from motorlite._execution.server_limits import LONGEST_MS, CommandDefaults, default_milliseconds, document_milliseconds
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_wrong_values(value: Any) -> None:
 
 
 def test_the_nearer_source_wins() -> None:
-    limits = ServerLimits(1)
+    limits = CommandDefaults(1)
     assert (limits.milliseconds, limits.are_used) == (1, True)
     limits.read(2)
     assert limits.milliseconds == 2
@@ -66,7 +66,7 @@ def test_the_nearer_source_wins() -> None:
 
 @pytest.mark.parametrize("option", [None, 0, 5])
 def test_0_is_no_limit_and_hides_the_farther_sources(option: int | None) -> None:
-    limits = ServerLimits(option)
+    limits = CommandDefaults(option)
     limits.read(7)
     limits.choose(0)
     assert (limits.milliseconds, limits.are_used) == (0, False)
@@ -76,5 +76,5 @@ def test_0_is_no_limit_and_hides_the_farther_sources(option: int | None) -> None
 
 
 def test_comments_alone_are_used_too() -> None:
-    limits = ServerLimits(None, "motorlite 1")
+    limits = CommandDefaults(None, "motorlite 1")
     assert (limits.milliseconds, limits.are_used) == (0, True)

@@ -19,7 +19,7 @@ from motorlite._operations.bulk_batch import (
     InsertBatch,
     UpdateBatch,
 )
-from motorlite._operations.bulk_runs import Run, insert_run
+from motorlite._operations.bulk_runs import BulkRun, insert_run
 from motorlite._operations.slices import STATEMENT_ALLOWANCE, all_at_once
 from motorlite._operations.statements import delete_statement, update_statement
 from motorlite.errors import ConfigurationError, DocumentTooLarge
@@ -38,11 +38,11 @@ def insert(documents: Sequence[Any], start: int = 0, **options: Any) -> InsertBa
 
 
 def updates(*statements: Any, start: int = 0, **options: Any) -> UpdateBatch:
-    return UpdateBatch("db", "coll", Run("update", list(statements), range(len(statements))), start, **options)
+    return UpdateBatch("db", "coll", BulkRun("update", list(statements), range(len(statements))), start, **options)
 
 
 def deletes(*statements: Any, start: int = 0, **options: Any) -> DeleteBatch:
-    return DeleteBatch("db", "coll", Run("delete", list(statements), range(len(statements))), start, **options)
+    return DeleteBatch("db", "coll", BulkRun("delete", list(statements), range(len(statements))), start, **options)
 
 
 def payload(batch: BulkBatch, facts: Any = V7_0) -> list[dict[str, Any]]:
@@ -179,7 +179,7 @@ def test_the_size_of_a_document_without_acknowledgement() -> None:
 def test_what_precedes_a_document_that_is_too_large_is_sent(ordered: bool) -> None:
     facts = server(max_bson_object_size=1000)
     size = 1001 + STATEMENT_ALLOWANCE
-    run = Run("insert", [{"_id": 0}, {"_id": 1}, document_of(size, 2), {"_id": 3}], [10, 11, 14, 15])
+    run = BulkRun("insert", [{"_id": 0}, {"_id": 1}, document_of(size, 2), {"_id": 3}], [10, 11, 14, 15])
     batch = InsertBatch("db", "coll", run, ordered=ordered)
     assert [document["_id"] for document in payload(batch, facts)] == [0, 1]
     with pytest.raises(DocumentTooLarge, match=f"insert 14 of the bulk write has {size} bytes"):
@@ -346,7 +346,7 @@ def test_every_statement_is_sent_once_in_order_within_the_limits(
         statements = [update_statement(document, SET) for document in documents]
     elif kind == "delete":
         statements = [delete_statement(document) for document in documents]
-    run = Run(kind, statements, [index * 3 for index in range(len(statements))])
+    run = BulkRun(kind, statements, [index * 3 for index in range(len(statements))])
     # Enough for the largest statement and the command around it.
     smallest = DECORATION_ALLOWANCE + 600
     facts = server(max_bson_object_size=400, max_write_batch_size=max_writes, max_message_size=smallest + room)
@@ -442,7 +442,7 @@ def test_a_batch_has_8_mib_at_most() -> None:
 
 def test_multis_of_other_batches() -> None:
     one, many = {"q": {}, "u": SET}, {"q": {}, "u": SET, "multi": True}
-    run = Run("update", [one, many, one, one, many], range(5))
+    run = BulkRun("update", [one, many, one, one, many], range(5))
     found = []
     start = 0
     for size in (1, 1, 2, 1):

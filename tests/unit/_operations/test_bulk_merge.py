@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from motorlite._operations.bulk_result import BulkResult, merge
-from motorlite._operations.bulk_runs import Run
+from motorlite._operations.bulk_runs import BulkRun
 from motorlite._operations.slices import ITEMS
 
 LENGTHS = (0, 1, ITEMS, ITEMS + 1, 3 * ITEMS)
@@ -15,7 +15,7 @@ LENGTHS = (0, 1, ITEMS, ITEMS + 1, 3 * ITEMS)
 @pytest.mark.parametrize("upserts", LENGTHS)
 def test_a_reply_in_parts_adds_up_to_the_whole(errors: int, upserts: int) -> None:
     statements = [{"q": {"_id": n}, "u": {"x": 1}} for n in range(6 * ITEMS)]
-    run = Run("update", statements, range(1000, 1000 + len(statements)))
+    run = BulkRun("update", statements, range(1000, 1000 + len(statements)))
     reply: dict[str, Any] = {
         "ok": 1,
         "n": len(statements) - errors,

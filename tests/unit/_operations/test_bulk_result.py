@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 from motorlite._operations.bulk_result import BulkResult
-from motorlite._operations.bulk_runs import Run, ordered_runs, unordered_runs
+from motorlite._operations.bulk_runs import BulkRun, ordered_runs, unordered_runs
 from motorlite._operations.slices import all_at_once
 from motorlite.operations import DeleteOne, InsertOne, UpdateOne
 
@@ -88,7 +88,7 @@ def test_an_ordered_write_ends_at_its_first_error() -> None:
 
 
 def test_write_concern_errors_do_not_end_an_ordered_write() -> None:
-    run = Run("insert", [{"_id": 0}, {"_id": 1}], range(2))
+    run = BulkRun("insert", [{"_id": 0}, {"_id": 1}], range(2))
     result = BulkResult(ordered=True)
     first = {"code": 64, "errmsg": "slow"}
     result.merge(run, 0, {"n": 1, "writeConcernError": first})

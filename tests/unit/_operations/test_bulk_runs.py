@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from motorlite._operations.bulk_runs import Run, insert_run, ordered_runs, unordered_runs
+from motorlite._operations.bulk_runs import BulkRun, insert_run, ordered_runs, unordered_runs
 from motorlite._operations.slices import all_at_once
 from motorlite.errors import InvalidOperation
 from motorlite.operations import DeleteOne, InsertOne, ReplaceOne, UpdateMany, UpdateOne
@@ -26,7 +26,7 @@ REQUESTS = [
 ]
 
 
-def described(runs: list[Run]) -> list[tuple[str, list[int]]]:
+def described(runs: list[BulkRun]) -> list[tuple[str, list[int]]]:
     return [(run.kind, list(run.indexes)) for run in runs]
 
 

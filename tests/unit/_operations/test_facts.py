@@ -13,7 +13,7 @@ import pytest
 import motorlite._operations
 from motorlite._operations.aggregate import Aggregate, AggregateWrite, CountDocuments
 from motorlite._operations.bulk_batch import DeleteBatch, InsertBatch, UpdateBatch
-from motorlite._operations.bulk_runs import Run, insert_run
+from motorlite._operations.bulk_runs import BulkRun, insert_run
 from motorlite._operations.change_stream import Watch, WatchMore
 from motorlite._operations.client_bulk import ClientBulkBatch, Statement
 from motorlite._operations.collections import (
@@ -28,7 +28,7 @@ from motorlite._operations.collections import (
 )
 from motorlite._operations.commands import BuildInfo, RunCommand, RunCursorCommand
 from motorlite._operations.common import AdministrativeWrite
-from motorlite._operations.contract import Ends, Kind, Operation, TimeLimit
+from motorlite._operations.contract import Kind, Operation, TimeLimit, TransactionEnd
 from motorlite._operations.counts import Count, Distinct, Explain
 from motorlite._operations.cursors import GetMore, KillCursors
 from motorlite._operations.find import ExhaustFind, Find, FindFirstFacts, FindOne
@@ -45,7 +45,7 @@ from motorlite._operations.indexes import (
 from motorlite._operations.sessions import AbortTransaction, CommitTransaction, EndSessions
 from motorlite._operations.single_writes import Delete, Insert, SingleWrite, Update
 from motorlite._operations.statements import delete_statement, update_statement
-from motorlite._operations.usual_writes import MANY_FIELDS, UsualWrites
+from motorlite._operations.template_writes import MANY_FIELDS, TemplateWrites
 from motorlite._topology.selection import WRITABLE
 from motorlite.read_preferences import ReadPreference
 from tests.sim.test_malformed_replies import CASES, Case
@@ -60,9 +60,9 @@ SET: Final = {"$set": {"x": 1}}
 ALL_OF_IT: Final[dict[str, Any]] = {}
 FIRST_BATCH: Final = {"cursor": {"firstBatch": 1}}
 NEXT_BATCH: Final = {"cursor": {"nextBatch": 1}}
-ONE_DELETE: Final = Run("delete", [delete_statement({})], range(1))
+ONE_DELETE: Final = BulkRun("delete", [delete_statement({})], range(1))
 ONE_INSERT: Final = Statement("insert", "db.coll", {"document": {"_id": 1}})
-ONE_UPDATE: Final = Run("update", [update_statement({}, SET)], range(1))
+ONE_UPDATE: Final = BulkRun("update", [update_statement({}, SET)], range(1))
 
 # Permitted by the retryable reads specification.
 RETRYABLE: Final = "retryable"
@@ -96,7 +96,7 @@ class Row(NamedTuple):
 
 
 FIRST = FindFirstFacts("db", "coll", read_preference=ReadPreference.PRIMARY)
-USUAL = UsualWrites("db", "coll")
+USUAL = TemplateWrites("db", "coll")
 OF_MANY_FIELDS = {**{str(number): 1 for number in range(MANY_FIELDS)}, "_id": 1}
 
 TABLE: Final = [
@@ -191,8 +191,8 @@ def test_facts(row: Row) -> None:
         ADDRESSED: operation.selector == ADDRESS,
         CONTINUES: operation.is_continuation,
         FREES: operation.is_housekeeping,
-        COMMITS: operation.ends is Ends.COMMIT,
-        ABORTS: operation.ends is Ends.ABORT,
+        COMMITS: operation.ends is TransactionEnd.COMMIT,
+        ABORTS: operation.ends is TransactionEnd.ABORT,
         OWN_LIMIT: operation.time_limit is TimeLimit.DEADLINE,
         PRIMARY: operation.selector is operation.read_preference is ReadPreference.PRIMARY,
     }

@@ -10,7 +10,7 @@ import pytest
 from motorlite._base.deadline import NO_DEADLINE, Deadline
 from motorlite._base.values import ServerFacts
 from motorlite._execution import building
-from motorlite._execution.server_limits import ServerLimits
+from motorlite._execution.server_limits import CommandDefaults
 from motorlite._operations.commands import RunCommand
 from motorlite._operations.contract import TimeLimit
 from motorlite._operations.counts import Explain
@@ -25,10 +25,12 @@ FACTS: Final = ServerFacts(("a", 1), max_wire_version=25)
 # What frees resources of the server, and what the client does for itself.
 NEVER: Final = {"getMore", "killCursors", "endSessions"}
 NOW: Final = 50.0
-DEFAULT: Final = ServerLimits(250)
+DEFAULT: Final = CommandDefaults(250)
 
 
-def sent(operation: Operation[Any], deadline: Deadline = NO_DEADLINE, limits: ServerLimits = DEFAULT) -> dict[str, Any]:
+def sent(
+    operation: Operation[Any], deadline: Deadline = NO_DEADLINE, limits: CommandDefaults = DEFAULT
+) -> dict[str, Any]:
     """The operation's command with its limits, as `CommandBuilder` adds them."""
     document = operation.command(FACTS).document
     if limits.are_used:
@@ -57,7 +59,7 @@ def test_the_rest_of_a_deadline(operation: Operation[Any]) -> None:
 
 @OPERATIONS
 def test_without_any_limit(operation: Operation[Any]) -> None:
-    assert "maxTimeMS" not in sent(operation, limits=ServerLimits())
+    assert "maxTimeMS" not in sent(operation, limits=CommandDefaults())
     # timeoutMS=0, the caller's own word for no limit.
     assert "maxTimeMS" not in sent(operation, Deadline(is_set=True))
 

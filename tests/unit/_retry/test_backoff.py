@@ -8,10 +8,15 @@ from typing import Any
 import pytest
 from bson.int64 import Int64
 
-from motorlite._retry.backoff import delay, server_base_backoff
+from motorlite._retry.backoff import server_base_backoff
 from motorlite.errors import AutoReconnect, NotPrimaryError, PyMongoError
 from motorlite.retry import OverloadRetry
 from tests.support.operations import overload
+
+
+def delay(policy: OverloadRetry, earlier: int, jitter: float, error: PyMongoError) -> float:
+    return policy.backoff(earlier, jitter, server_base_backoff(error))
+
 
 DEFAULT = OverloadRetry()
 LATER = OverloadRetry.revision_2026_07()

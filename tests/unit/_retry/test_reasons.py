@@ -51,15 +51,15 @@ def reason(error: PyMongoError, progress: Progress, **facts: object) -> RetryRea
 # The RFC's table: non-idempotent retry, always retry; and the RFC's names of what corresponds.
 FLAGS = {
     RetryReason.UNKNOWN: (False, False),  # UNKNOWN
-    RetryReason.NO_SUITABLE_SERVER: (True, False),  # SERVICE_NOT_AVAILABLE
-    RetryReason.SERVER_NOT_AVAILABLE: (True, False),  # NODE_NOT_AVAILABLE
-    RetryReason.CONNECTION_NOT_AVAILABLE: (True, False),  # SOCKET_NOT_AVAILABLE
-    RetryReason.NOT_ADMITTED: (True, False),  # SOCKET_NOT_AVAILABLE
-    RetryReason.CIRCUIT_BREAKER_OPEN: (True, False),  # CIRCUIT_BREAKER_OPEN
-    RetryReason.CONNECTION_LOST_IN_FLIGHT: (False, False),  # SOCKET_CLOSED_WHILE_IN_FLIGHT
-    RetryReason.REAUTHENTICATION_REQUIRED: (True, True),  # KV_NOT_MY_VBUCKET, KV_COLLECTION_OUTDATED
-    RetryReason.OVERLOAD: (True, False),  # KV_TEMPORARY_FAILURE, SEARCH_TOO_MANY_REQUESTS
-    RetryReason.RETRYABLE_ERROR: (True, False),  # KV_ERROR_MAP_RETRY_INDICATED, SERVICE_RESPONSE_CODE_INDICATED
+    RetryReason.NO_SUITABLE_SERVER: (True, False),
+    RetryReason.SERVER_NOT_AVAILABLE: (True, False),
+    RetryReason.CONNECTION_NOT_AVAILABLE: (True, False),
+    RetryReason.NOT_ADMITTED: (True, False),
+    RetryReason.CIRCUIT_BREAKER_OPEN: (True, False),
+    RetryReason.CONNECTION_LOST_IN_FLIGHT: (False, False),
+    RetryReason.REAUTHENTICATION_REQUIRED: (True, True),
+    RetryReason.OVERLOAD: (True, False),
+    RetryReason.RETRYABLE_ERROR: (True, False),
     RetryReason.FAILOVER: (False, False),
     RetryReason.TEMPORARY_FAILURE: (False, False),
     RetryReason.NAMED_CODE: (False, False),

@@ -15,7 +15,7 @@ from bson.son import SON
 
 from motorlite._api.collection.documents import take_documents
 from motorlite._operations.bulk_batch import InsertBatch
-from motorlite._operations.bulk_runs import Run, insert_run
+from motorlite._operations.bulk_runs import BulkRun, insert_run
 from motorlite._operations.slices import MAX_SIZE, all_at_once
 from tests.support.servers import V7_0
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-def take(documents: list[Any], options: CodecOptions[Any] = DEFAULT_CODEC_OPTIONS) -> tuple[Run, list[Any]]:
+def take(documents: list[Any], options: CodecOptions[Any] = DEFAULT_CODEC_OPTIONS) -> tuple[BulkRun, list[Any]]:
     run = insert_run(documents)
     return run, all_at_once(take_documents(run, options))
 
 
-def sent(run: Run) -> list[bytes]:
+def sent(run: BulkRun) -> list[bytes]:
     """What the batches have, whatever was encoded ahead."""
     start, found = 0, list[bytes]()
     while start < len(run.statements):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import bson
 from bson.codec_options import DEFAULT_CODEC_OPTIONS
@@ -31,7 +31,7 @@ MANY_FIELDS: Final = 1000
 _new = object.__new__
 
 
-class _Usual:
+class _FromTemplate:
     """What operations with a template have in common."""
 
     __slots__ = ()
@@ -57,8 +57,8 @@ class _Usual:
         return Command(self.name, document)
 
 
-class UsualInsert(_Usual, Insert):
-    """`Insert` without options. Made by `UsualWrites`, so it has no constructor of its own.
+class TemplateInsert(_FromTemplate, Insert):
+    """`Insert` without options. Made by `TemplateWrites`, so it has no constructor of its own.
 
     Retry: retryable write.
     """
@@ -69,8 +69,8 @@ class UsualInsert(_Usual, Insert):
     is_acknowledged = is_retryable = True
 
 
-class UsualLargeInsert(UsualInsert):
-    """`UsualInsert` of a document with many fields, which is encoded already. `bson` puts its `_id` first.
+class TemplateLargeInsert(TemplateInsert):
+    """`TemplateInsert` of a document with many fields, which is encoded already. `bson` puts its `_id` first.
 
     Retry: retryable write.
     """
@@ -85,8 +85,8 @@ class UsualLargeInsert(UsualInsert):
         return command
 
 
-class UsualUpdate(_Usual, Update):
-    """`Update` without options but those of its statement. Made by `UsualWrites`.
+class TemplateUpdate(_FromTemplate, Update):
+    """`Update` without options but those of its statement. Made by `TemplateWrites`.
 
     Retry: retryable write; not with `multi`.
     """
@@ -97,8 +97,8 @@ class UsualUpdate(_Usual, Update):
     is_acknowledged = True
 
 
-class UsualDelete(_Usual, Delete):
-    """`Delete` without options but those of its statement. Made by `UsualWrites`.
+class TemplateDelete(_FromTemplate, Delete):
+    """`Delete` without options but those of its statement. Made by `TemplateWrites`.
 
     Retry: retryable write; not with a limit of 0 (deleteMany).
     """
@@ -109,7 +109,10 @@ class UsualDelete(_Usual, Delete):
     is_acknowledged = True
 
 
-class UsualWrites:
+_Change = TypeVar("_Change", TemplateUpdate, TemplateDelete)
+
+
+class TemplateWrites:
     """Makes the writes of a collection that have no options but those of their statements.
 
     Attributes:
@@ -135,13 +138,15 @@ class UsualWrites:
 
     # Calling the classes would take twice as long as these methods.
 
-    def insert(self, document: Mapping[str, Any]) -> UsualInsert:
+    def insert(self, document: Mapping[str, Any]) -> TemplateInsert:
         """Return the operation that inserts a document, which has its `_id` first, or more than `MANY_FIELDS`."""
-        operation: UsualInsert
+        operation: TemplateInsert
         if type(document) is dict and len(document) > MANY_FIELDS:
-            operation, document = self._large(document)
+            large: TemplateLargeInsert = _new(TemplateLargeInsert)
+            large.whole = document
+            operation, document = large, RawBSONDocument(bson.encode(document, codec_options=self._codec_options))
         else:
-            operation = _new(UsualInsert)
+            operation = _new(TemplateInsert)
         operation.database = self._database
         operation.selector = WRITABLE
         operation.read_preference = None
@@ -150,32 +155,21 @@ class UsualWrites:
         operation.varying = [document]
         return operation
 
-    def _large(self, document: Document) -> tuple[UsualLargeInsert, RawBSONDocument]:
-        operation: UsualLargeInsert = _new(UsualLargeInsert)
-        operation.whole = document
-        return operation, RawBSONDocument(bson.encode(document, codec_options=self._codec_options))
-
-    def update(self, statement: Document) -> UsualUpdate:
+    def update(self, statement: Document) -> TemplateUpdate:
         """Return the operation for one statement of `update_statement` or `replace_statement`."""
-        operation: UsualUpdate = _new(UsualUpdate)
-        operation.database = self._database
-        operation.selector = WRITABLE
-        operation.read_preference = None
-        operation.codec_options = self._codec_options
-        operation.is_retryable = not is_multi(statement)
-        operation.template = self._update
-        operation.varying = [statement]
-        return operation
+        return self._changing(_new(TemplateUpdate), self._update, statement)
 
-    def delete(self, statement: Document) -> UsualDelete:
+    def delete(self, statement: Document) -> TemplateDelete:
         """Return the operation for one statement of `delete_statement` without a hint."""
-        operation: UsualDelete = _new(UsualDelete)
+        return self._changing(_new(TemplateDelete), self._delete, statement)
+
+    def _changing(self, operation: _Change, template: Template, statement: Document) -> _Change:
         operation.database = self._database
         operation.selector = WRITABLE
         operation.read_preference = None
         operation.codec_options = self._codec_options
         operation.is_retryable = not is_multi(statement)
-        operation.template = self._delete
+        operation.template = template
         operation.varying = [statement]
         return operation
 

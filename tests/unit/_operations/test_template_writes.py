@@ -13,7 +13,7 @@ from bson.son import SON
 
 from motorlite._operations.single_writes import Delete, Insert, Update
 from motorlite._operations.statements import delete_statement, replace_statement, update_statement
-from motorlite._operations.usual_writes import MANY_FIELDS, UsualWrites
+from motorlite._operations.template_writes import MANY_FIELDS, TemplateWrites
 from motorlite.errors import DuplicateKeyError, ProtocolError, WTimeoutError
 from motorlite.write_concern import WriteConcern
 from tests.support.servers import V4_2, V8_0
@@ -42,7 +42,7 @@ CONCERNS = [WriteConcern(), WriteConcern("majority", wtimeout=5), WriteConcern(1
 
 def pairs(write_concern: WriteConcern, **options: Any) -> list[tuple[Operation[Any], Operation[Any]]]:
     """Operations with and without a template."""
-    usual = UsualWrites("db", "coll", write_concern=write_concern, **options)
+    usual = TemplateWrites("db", "coll", write_concern=write_concern, **options)
     options["write_concern"] = write_concern
     return [
         *((usual.insert(one), Insert("db", "coll", one, **options)) for one in DOCUMENTS),
@@ -55,7 +55,7 @@ def pairs(write_concern: WriteConcern, **options: Any) -> list[tuple[Operation[A
 def test_a_document_with_many_fields_is_not_copied(is_first: bool) -> None:
     fields = {str(number): {"date": datetime.datetime(2020, 1, 1)} for number in range(MANY_FIELDS)}
     document: dict[str, Any] = {"_id": 1, **fields} if is_first else {**fields, "_id": 1}
-    operation = UsualWrites("db", "coll").insert(document)
+    operation = TemplateWrites("db", "coll").insert(document)
     sent = bson.encode({"documents": operation.varying})
     assert sent == bson.encode({"documents": [{"_id": 1, **fields}]})
     # Listeners get the whole document.
@@ -92,7 +92,7 @@ def test_the_whole_command_is_that_of_the_template() -> None:
 
 def test_commands_can_be_changed() -> None:
     """Limits take the wtimeout out of the write concern, and the executor adds fields."""
-    usual = UsualWrites("db", "coll", write_concern=WriteConcern("majority", wtimeout=5))
+    usual = TemplateWrites("db", "coll", write_concern=WriteConcern("majority", wtimeout=5))
     operation = usual.insert({"_id": 1})
     document = operation.command(V8_0).document
     document["lsid"] = 1
@@ -106,19 +106,21 @@ def test_commands_can_be_changed() -> None:
 
 
 def test_templates_are_shared() -> None:
-    one, two = (UsualWrites(database, "coll", write_concern=WriteConcern(2)) for database in "ab")
+    one, two = (TemplateWrites(database, "coll", write_concern=WriteConcern(2)) for database in "ab")
     assert one.insert({}).template is two.insert({}).template
-    assert one.insert({}).template is not UsualWrites("a", "coll").insert({}).template
-    assert one.insert({}).template is not UsualWrites("a", "other", write_concern=WriteConcern(2)).insert({}).template
+    assert one.insert({}).template is not TemplateWrites("a", "coll").insert({}).template
+    assert (
+        one.insert({}).template is not TemplateWrites("a", "other", write_concern=WriteConcern(2)).insert({}).template
+    )
 
 
 def test_only_acknowledged_ones() -> None:
-    assert UsualWrites("db", "coll", write_concern=WriteConcern("majority")).are_possible
-    assert not UsualWrites("db", "coll", write_concern=WriteConcern(0)).are_possible
+    assert TemplateWrites("db", "coll", write_concern=WriteConcern("majority")).are_possible
+    assert not TemplateWrites("db", "coll", write_concern=WriteConcern(0)).are_possible
 
 
 def test_replies() -> None:
-    usual = UsualWrites("db", "coll")
+    usual = TemplateWrites("db", "coll")
     insert, update, delete = usual.insert({}), usual.update(UPDATES[0]), usual.delete(DELETES[0])
     assert insert.parse({"n": 1, "ok": 1}) == {"n": 1, "ok": 1}
     reply = {"n": 1, "nModified": 0, "upserted": [{"index": 0, "_id": 5}], "ok": 1}
