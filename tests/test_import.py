@@ -69,7 +69,6 @@ RARE: Final = (
     "_operations.change_stream",
     "_operations.collections",
     "_operations.indexes",
-    "_admission.bounded_queue",
     "_admission.circuit_breaker",
     "_admission.concurrency_limit",
     "_admission.rate_limiter",

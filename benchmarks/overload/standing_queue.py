@@ -15,7 +15,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from benchmarks.report import align
-from motorlite._admission.tickets import Request, Ticket
+from motorlite._admission.pool_queue import Request, Ticket
 from motorlite._client.settings import pool_options
 from motorlite._connection.handshake import Purpose
 from motorlite._options.options import client_options

@@ -8,7 +8,7 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, Any, Protocol
 
-from motorlite._admission.tickets import Ticket
+from motorlite._admission.pool_queue import Ticket
 from motorlite._topology.selection import describe_selector
 from motorlite.monitoring import (
     ServerSelectionFailedEvent,

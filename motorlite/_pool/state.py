@@ -26,9 +26,8 @@ from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from motorlite._admission.pace import Pace
-from motorlite._admission.pool_queue import PoolQueue
+from motorlite._admission.pool_queue import Establishment, PoolQueue
 from motorlite._admission.retry_after import Advice, next_turn
-from motorlite._admission.tickets import Establishment
 from motorlite._base.values import cut, format_address
 from motorlite._connection.handshake import Purpose
 from motorlite.errors import (
@@ -45,9 +44,9 @@ if TYPE_CHECKING:
 
     from bson.objectid import ObjectId
 
-    from motorlite._admission.bounded_queue import BoundedQueue
     from motorlite._admission.concurrency_limit import AdaptiveLimit
-    from motorlite._admission.tickets import Request
+    from motorlite._admission.pool_queue import Request
+    from motorlite._admission.waiting_line import BoundedQueue
     from motorlite._base.values import Address
     from motorlite._connection.connection import Connection
     from motorlite.errors import PyMongoError
@@ -176,7 +175,7 @@ class PoolContents:
         # The configured wait queue, or None.
         self.bounded: BoundedQueue | None = None
         if options.wait_queue is not None:
-            from motorlite._admission.bounded_queue import BoundedQueue
+            from motorlite._admission.waiting_line import BoundedQueue
 
             self.bounded = BoundedQueue(options.wait_queue, address, options.max_size, self.pace, self.ages)
         self.queue: PoolQueue | BoundedQueue = PoolQueue(self.pace) if self.bounded is None else self.bounded
@@ -242,7 +241,7 @@ class PoolContents:
     def retry_after(self, now: float) -> float:
         """Estimate after how many seconds an operation that arrives now gets a connection."""
         if self.bounded is not None:
-            return self.bounded.admission.retry_after(self.queue.count, now)
+            return self.bounded.retry_after(self.queue.count, now)
         return next_turn(self.ages(now), self.pace.mean(now), self.queue.count, self._options.max_size)
 
     def count(self, purpose: Purpose) -> int:
@@ -471,7 +470,7 @@ class PoolState(PoolContents):
             pace = self.pace.mean(now) / max(self._options.max_size, 1)
             error.retry_after = max(self.advice.give(self.retry_after(now), now, pace), waited)
         else:
-            self.bounded.admission.timed_out(error, self.queue.count, waited, now)
+            self.bounded.timed_out(error, self.queue.count, waited, now)
         return error
 
     def stay(self, request: Request, now: float) -> None:
@@ -616,7 +615,7 @@ class PoolState(PoolContents):
             connection.asked_for_at, connection.in_use_since, connection.haste = request.since, now, request.haste
             if request.waiter.offer(connection):
                 if self.bounded is not None:
-                    self.bounded.admission.served(now - request.since)
+                    self.bounded.served(now - request.since)
                 return
             self.in_use.discard(connection)
         self.idle.append(connection)

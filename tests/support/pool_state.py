@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
-from motorlite._admission.tickets import Request
+from motorlite._admission.pool_queue import Request
 from motorlite._client.settings import pool_options
 from motorlite._connection.handshake import Purpose
 from motorlite._options.options import client_options
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from bson.objectid import ObjectId
 
-    from motorlite._admission.tickets import Establishment
+    from motorlite._admission.pool_queue import Establishment
     from motorlite._connection.connection import Connection
     from motorlite._pool.state import PoolOptions
 

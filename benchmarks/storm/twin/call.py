@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from benchmarks.storm.twin.connection import Connection
     from benchmarks.storm.twin.link import Link
     from motorlite._admission.circuit_breaker import Visit
-    from motorlite._admission.tickets import Request
+    from motorlite._admission.pool_queue import Request
     from motorlite._retry.decision import Retry
 
 

@@ -15,7 +15,7 @@ from benchmarks.storm.twin.connection import Connection, Waiter
 from benchmarks.storm.twin.link import Link
 from motorlite._admission.circuit_breaker import Outcome
 from motorlite._admission.gate import Gates
-from motorlite._admission.tickets import Request, Ticket
+from motorlite._admission.pool_queue import Request, Ticket
 from motorlite._base.values import Progress
 from motorlite._execution.admission import outcome_of
 from motorlite._execution.late_replies import worth_waiting_until
@@ -202,7 +202,7 @@ class Client:
             if link.state.bounded is not None:
                 hint = server_base_backoff(connection.failure.error)
                 if hint is not None:
-                    link.state.bounded.admission.hinted(hint, self._world.clock.now)
+                    link.state.bounded.hinted(hint, self._world.clock.now)
             self.failed(call, connection.failure)
             return
         gate = link.gate

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from benchmarks.storm.twin import errors
 from benchmarks.storm.twin.connection import Connection
-from motorlite._admission.tickets import Request
+from motorlite._admission.pool_queue import Request
 from motorlite._base.values import Progress
 from motorlite._pool.state import Close, Drain, Establish, PoolState
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from benchmarks.storm.twin.recorder import Recorder
     from benchmarks.storm.twin.server import SimulatedServer
     from motorlite._admission.gate import Gate
-    from motorlite._admission.tickets import Establishment
+    from motorlite._admission.pool_queue import Establishment
     from motorlite._pool.state import PoolOptions
     from motorlite._retry.failure import Failure
 
@@ -67,7 +67,7 @@ class Link:
         if gate is not None:
             self.state.limit = gate.limit
             if self.state.bounded is not None:
-                self.state.bounded.admission.limit = gate.limit
+                self.state.bounded.limit = gate.limit
         # Operations that hold or wait for a connection, for the choice between two servers.
         self.operation_count: int = 0
         # An attempt that the server rejected.

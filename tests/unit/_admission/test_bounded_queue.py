@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from motorlite._admission.concurrency_limit import AdaptiveLimit
-from motorlite._admission.tickets import Request, Ticket
+from motorlite._admission.pool_queue import Request, Ticket
 from motorlite._admission.waiting_line import OVERHEAD
 from motorlite.errors import (
     AutoReconnect,
@@ -178,7 +178,7 @@ def limited(subject: QueueDriver, value: int) -> None:
     assert subject.state.bounded is not None
     if subject.state.limit is None:
         subject.state.limit = AdaptiveLimit(ConcurrencyLimit(initial=value, minimum=1))
-        subject.state.bounded.admission.limit = subject.state.limit
+        subject.state.bounded.limit = subject.state.limit
     subject.state.limit.value = value
 
 

@@ -7,8 +7,7 @@ from math import inf
 import pytest
 
 from motorlite._admission.pace import Pace, haste
-from motorlite._admission.pool_queue import PoolQueue
-from motorlite._admission.tickets import Request
+from motorlite._admission.pool_queue import PoolQueue, Request
 from tests.support.pool_state import FakeWaiter
 
 # Of the requests in here, which all have waited for callers whose operations took as long.
