@@ -107,10 +107,6 @@ class Executor:
         if self._admission is not None:
             self._admission.stop()
 
-    def use(self, deployment: Deployment) -> None:
-        """Execute on `deployment` from now on. Operations waiting for a server continue on it."""
-        self._deployment = self._retries.deployment = deployment
-
     def gossip(self, reply: Mapping[str, Any]) -> None:
         """Learn the cluster time from a late reply."""
         self._sender.gossip(reply)

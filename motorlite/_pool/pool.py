@@ -77,13 +77,7 @@ class Pool:
         # Background tasks by the connection that they establish.
         self._establishing: dict[Establishment, BackgroundTask] = {}
         self.late_replies: LateReplies = LateReplies(
-            address,
-            self.state,
-            runtime=runtime,
-            host=host,
-            learn=on_late_reply,
-            perform=self._perform,
-            publish=publish,
+            address, self.state, runtime, host, on_late_reply, self._perform, publish
         )
         self._maintenance: BackgroundTask | None = None
         if publish:

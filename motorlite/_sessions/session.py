@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import bson
@@ -61,54 +62,31 @@ class ServerSession:
         self.is_dirty: bool = False
 
 
+@dataclass(slots=True, eq=False, kw_only=True)
 class Session:
     """The state of an implicit or explicit session that the executor needs."""
 
-    __slots__ = (
-        "cluster_time",
-        "deadline",
-        "enclosing",
-        "has_ended",
-        "is_causally_consistent",
-        "is_implicit",
-        "is_snapshot",
-        "operation_time",
-        "server_session",
-        "snapshot_time",
-        "transaction",
-        "unnumbered",
-        "waiting",
-    )
-
-    def __init__(
-        self,
-        *,
-        is_implicit: bool,
-        is_causally_consistent: bool = False,
-        is_snapshot: bool = False,
-        snapshot_time: Timestamp | None = None,
-    ) -> None:
-        self.is_implicit: bool = is_implicit
-        self.is_causally_consistent: bool = is_causally_consistent
-        # All its reads see the data as of `snapshot_time`; its first read sets that if it is None.
-        self.is_snapshot: bool = is_snapshot
-        self.snapshot_time: Timestamp | None = snapshot_time
-        # Taken from the pool at the first command, after check-out, so that waiting operations hold no session.
-        self.server_session: ServerSession | None = None
-        self.cluster_time: Mapping[str, Any] | None = None
-        self.operation_time: Timestamp | None = None
-        # None: the session is in the state "no transaction".
-        self.transaction: Transaction | None = None
-        # Transactions that were started since the last one that has a number. Each takes one, even if it stays empty.
-        self.unnumbered: int = 0
-        # The time limit of the `with_transaction` call around its operations, if that has one.
-        self.deadline: Deadline | None = None
-        # The id of the published transaction, or `with_transaction` call, that its operations are part of.
-        self.enclosing: int | None = None
-        # Operations that wait for the one with the newest transaction number to end; None if no operation has one.
-        # Not a dict, whose first item is slow to find after many removals.
-        self.waiting: OrderedDict[Waiting, None] | None = None
-        self.has_ended: bool = False
+    is_implicit: bool
+    is_causally_consistent: bool = False
+    # All its reads see the data as of `snapshot_time`; its first read sets that if it is None.
+    is_snapshot: bool = False
+    snapshot_time: Timestamp | None = None
+    # Taken from the pool at the first command, after check-out, so that waiting operations hold no session.
+    server_session: ServerSession | None = None
+    cluster_time: Mapping[str, Any] | None = None
+    operation_time: Timestamp | None = None
+    # None: the session is in the state "no transaction".
+    transaction: Transaction | None = None
+    # Transactions that were started since the last one that has a number. Each takes one, even if it stays empty.
+    unnumbered: int = 0
+    # The time limit of the `with_transaction` call around its operations, if that has one.
+    deadline: Deadline | None = None
+    # The id of the published transaction, or `with_transaction` call, that its operations are part of.
+    enclosing: int | None = None
+    # Operations that wait for the one with the newest transaction number to end; None if no operation has one.
+    # Not a dict, whose first item is slow to find after many removals.
+    waiting: OrderedDict[Waiting, None] | None = None
+    has_ended: bool = False
 
     # --- turns of operations with transaction numbers ---
 

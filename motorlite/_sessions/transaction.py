@@ -6,6 +6,7 @@ Transactions specification. A session whose `Session.transaction` is None is in 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -49,66 +50,43 @@ class HeldConnection(Protocol):
     def release(self) -> None: ...
 
 
+@dataclass(slots=True)
 class Concerns:
     """What all commands of one transaction share. Nothing is left to be inherited."""
 
-    __slots__ = ("max_commit_time_ms", "read_concern", "read_preference", "write_concern")
-
-    def __init__(
-        self,
-        read_concern: ReadConcern,
-        write_concern: WriteConcern,
-        read_preference: ServerMode,
-        max_commit_time_ms: int | None = None,
-    ) -> None:
-        self.read_concern: ReadConcern = read_concern
-        self.write_concern: WriteConcern = write_concern
-        self.read_preference: ServerMode = read_preference
-        self.max_commit_time_ms: int | None = max_commit_time_ms
+    read_concern: ReadConcern
+    write_concern: WriteConcern
+    read_preference: ServerMode
+    max_commit_time_ms: int | None = None
 
 
+@dataclass(slots=True, eq=False)
 class Transaction:
     """One transaction of a session."""
 
-    __slots__ = (
-        "address",
-        "concerns",
-        "connection",
-        "end_was_sent",
-        "has_begun",
-        "is_busy",
-        "may_be_committed",
-        "needs_majority",
-        "number",
-        "recovery_token",
-        "state",
-        "when_idle",
-    )
-
-    def __init__(self, concerns: Concerns) -> None:
-        self.concerns: Concerns = concerns
-        self.state: State = State.STARTING
-        # txnNumber. The first command gets it together with the server session.
-        self.number: int | None = None
-        # A command of it was sent, so there is something to commit or abort.
-        self.has_begun: bool = False
-        # The command that commits it was sent, at least once.
-        self.end_was_sent: bool = False
-        # An operation of it is running. A second one is refused: the server executes them one after another.
-        self.is_busy: bool = False
-        # Called when the running operation has ended, if the transaction was left and must be aborted.
-        self.when_idle: Callable[[], None] | None = None
-        # It may have been committed: an attempt succeeded, or failed otherwise than by the rejection of an overloaded
-        # server. The next one waits for a majority.
-        self.needs_majority: bool = False
-        # An attempt to commit it was sent, and no reply rules out that it succeeded.
-        self.may_be_committed: bool = False
-        # The mongos that has it, in a sharded cluster.
-        self.address: Address | None = None
-        # The connection to the service that has it, behind a load balancer.
-        self.connection: HeldConnection | None = None
-        # The newest one, for the commands that end it ("recoveryToken field").
-        self.recovery_token: Mapping[str, Any] | None = None
+    concerns: Concerns
+    state: State = State.STARTING
+    # txnNumber. The first command gets it together with the server session.
+    number: int | None = None
+    # A command of it was sent, so there is something to commit or abort.
+    has_begun: bool = False
+    # The command that commits it was sent, at least once.
+    end_was_sent: bool = False
+    # An operation of it is running. A second one is refused: the server executes them one after another.
+    is_busy: bool = False
+    # Called when the running operation has ended, if the transaction was left and must be aborted.
+    when_idle: Callable[[], None] | None = None
+    # It may have been committed: an attempt succeeded, or failed otherwise than by the rejection of an overloaded
+    # server. The next one waits for a majority.
+    needs_majority: bool = False
+    # An attempt to commit it was sent, and no reply rules out that it succeeded.
+    may_be_committed: bool = False
+    # The mongos that has it, in a sharded cluster.
+    address: Address | None = None
+    # The connection to the service that has it, behind a load balancer.
+    connection: HeldConnection | None = None
+    # The newest one, for the commands that end it ("recoveryToken field").
+    recovery_token: Mapping[str, Any] | None = None
 
     @property
     def is_active(self) -> bool:

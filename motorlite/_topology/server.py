@@ -18,14 +18,13 @@ if TYPE_CHECKING:
 
 
 class OnError(Protocol):
-    """Called with the error of an operation on an established connection of `generation`.
+    """Takes the error of an operation on an established connection of `generation` (`server.OnError`).
 
     `topology_version` is that of the reply, for errors that do not contain the whole reply.
     """
 
     def __call__(
         self,
-        server: Server,
         error: PyMongoError,
         generation: int,
         *,
@@ -37,9 +36,12 @@ class OnError(Protocol):
 class Server:
     """A selectable server."""
 
-    __slots__ = ("_on_error", "address", "attempts", "attempts_ended", "description", "gate", "monitor", "pool")
+    __slots__ = ("address", "attempts", "attempts_ended", "description", "failed", "gate", "monitor", "pool")
 
-    def __init__(self, description: ServerDescription, pool: Pool, monitor: Monitor | None, on_error: OnError) -> None:
+    # Updates the topology; which sets it.
+    failed: OnError
+
+    def __init__(self, description: ServerDescription, pool: Pool, monitor: Monitor | None) -> None:
         self.address: Address = description.address
         # The newest description; an operation reads the minimum round-trip time from it when it selects the server.
         self.description: ServerDescription = description
@@ -48,7 +50,6 @@ class Server:
         self.gate: Gate | None = pool.gate
         # None behind a load balancer.
         self.monitor: Monitor | None = monitor
-        self._on_error = on_error
         # Numbers of attempts of operations that selected this server, and of those that ended.
         self.attempts: int = 0
         self.attempts_ended: int = 0
@@ -57,14 +58,3 @@ class Server:
     def operation_count(self) -> int:
         """The number of operations that hold or wait for a connection, for the choice between two servers."""
         return self.attempts - self.attempts_ended
-
-    def failed(
-        self,
-        error: PyMongoError,
-        generation: int,
-        *,
-        topology_version: Mapping[str, Any] | None = None,
-        service_id: ObjectId | None = None,
-    ) -> None:
-        """Report the error of an operation on a connection of `generation`, so that the topology updates the server."""
-        self._on_error(self, error, generation, topology_version=topology_version, service_id=service_id)

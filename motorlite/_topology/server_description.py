@@ -63,39 +63,8 @@ _EQUALITY_FIELDS: Final = (
 class ServerDescription(topology_description.ServerDescription):
     """The description of a server, parsed from a reply to hello."""
 
-    __slots__ = (
-        "address",
-        "all_hosts",
-        "arbiters",
-        "cluster_time",
-        "election_id",
-        "error",
-        "hosts",
-        "is_cryptd",
-        "is_readable",
-        "is_server_type_known",
-        "is_writable",
-        "last_update_time",
-        "last_write_date",
-        "logical_session_timeout_minutes",
-        "max_bson_object_size",
-        "max_message_size",
-        "max_wire_version",
-        "max_write_batch_size",
-        "me",
-        "min_round_trip_time",
-        "min_wire_version",
-        "passives",
-        "primary",
-        "replica_set_name",
-        "retryable_writes_supported",
-        "round_trip_time",
-        "server_type",
-        "server_type_name",
-        "set_version",
-        "tags",
-        "topology_version",
-    )
+    # One for each public attribute.
+    __slots__ = tuple(topology_description.ServerDescription.__annotations__)
 
     def __init__(
         self,

@@ -145,7 +145,7 @@ class FakeCore(Core):
 
     def __init__(self, options: ClientOptions | None = None) -> None:
         self._runtime = None
-        self.options = options or client_options()
+        self._given = options or client_options()
         self.executor = FakeExecutor()
         self.sessions = SessionPool(lambda: Binary(uuid.uuid4().bytes, 4))
         self.limits = ServerLimits()
@@ -213,7 +213,7 @@ class FakeCore(Core):
         return False
 
     def kill_cursor(self, cursor: LostCursor) -> None:
-        lost_cursors = LostCursors(self.executor, spawn=self._spawn, sleep=anyio.sleep, now=self.now)
+        lost_cursors = LostCursors(self.executor, self._spawn, anyio.sleep, self.now)
         lost_cursors.kill(cursor)
 
     def release_session(self, session: Session) -> None:
@@ -223,7 +223,7 @@ class FakeCore(Core):
         self._lost_transactions().abort(session, has_failed=has_failed)
 
     def _lost_transactions(self) -> LostTransactions:
-        return LostTransactions(self.executor, spawn=self._spawn, sleep=anyio.sleep, now=self.now)
+        return LostTransactions(self.executor, self._spawn, anyio.sleep, self.now)
 
     def _spawn(self, async_fn: Callable[..., Awaitable[Any]], *args: Any, name: str = "work") -> None:
         self.spawned.append(lambda: async_fn(*args))

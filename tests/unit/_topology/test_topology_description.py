@@ -243,7 +243,7 @@ def test_it_can_be_copied_and_pickled(duplicate: Callable[[TopologyDescription],
     description = replica_set(primary(A, election_id=ObjectId(), set_version=3), secondary(B))
     twin = duplicate(description)
     assert repr(twin) == repr(description)
-    for name in TopologyDescription.__slots__:
+    for name in vars(description):
         assert getattr(twin, name) == getattr(description, name)
     with pytest.raises(TypeError):
         twin.server_descriptions()[C] = description.server_descriptions()[A]  # type: ignore[index]  # read-only
