@@ -55,7 +55,6 @@ RARE: Final = (
     "_api.cursors.change_stream",
     "_client.limits",
     "_client.statistics",
-    "_client.tracing",
     "_connection.auth",
     "_connection.authenticate",
     "_gridfs",

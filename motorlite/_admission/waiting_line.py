@@ -16,8 +16,8 @@ from math import inf
 from typing import TYPE_CHECKING, ClassVar, Final, Generic, Protocol, TypeVar
 
 from motorlite._admission.circuit_breaker import DurationCounter
+from motorlite._admission.pace import Advice, next_turn
 from motorlite._admission.pool_queue import PoolQueue, Request
-from motorlite._admission.retry_after import Advice, next_turn
 from motorlite._connection.handshake import Purpose
 from motorlite.errors import (
     AdmissionError,

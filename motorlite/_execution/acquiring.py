@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from motorlite._execution.run import Attempt, Run
     from motorlite._observe.publishing import Publisher
     from motorlite._topology.selection import Selector
-    from motorlite._topology.server import Server
+    from motorlite._topology.topology import Server
     from motorlite._topology.topology_description import TopologyDescription
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from motorlite._admission.gate import Gates
     from motorlite._admission.rate_limiter import RateBucket, RateLimiter
     from motorlite._execution.run import Attempt, Run
-    from motorlite._topology.server import Server
+    from motorlite._topology.topology import Server
     from motorlite.errors import AdmissionError
 
 

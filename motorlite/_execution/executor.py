@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from motorlite._operations.contract import Call, Operation
     from motorlite._retry.decision import RetrySettings
     from motorlite._sessions.session import ServerSession, SessionPool
-    from motorlite._topology.server import Server
+    from motorlite._topology.topology import Server
     from motorlite.retry import RetryBudget
 
 R = TypeVar("R")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from motorlite._execution.transactions import Part, in_transaction
 from motorlite._operations.contract import Kind
-from motorlite._sessions.transaction import State
+from motorlite._sessions.session import State
 
 if TYPE_CHECKING:
     from motorlite._execution.run import Run

@@ -25,9 +25,8 @@ from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from motorlite._admission.pace import Pace
+from motorlite._admission.pace import Advice, Pace, next_turn
 from motorlite._admission.pool_queue import Establishment, PoolQueue
-from motorlite._admission.retry_after import Advice, next_turn
 from motorlite._base.values import cut, format_address
 from motorlite._connection.handshake import Purpose
 from motorlite.errors import (

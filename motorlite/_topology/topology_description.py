@@ -11,12 +11,14 @@ from motorlite._base import wire_versions
 from motorlite._base.values import cut, format_address
 from motorlite._connection.handshake import incompatibility
 from motorlite._options.table import default_setting
-from motorlite._topology.eligibility import Preference, servers_for_read, servers_for_write
 from motorlite._topology.server_description import (
     MAX_MEMBERS,
     MAX_SHOWN,
+    Preference,
     ServerDescription,
     compare_topology_versions,
+    servers_for_read,
+    servers_for_write,
     too_many_members,
 )
 from motorlite.errors import ConfigurationError, NotPrimaryError

@@ -405,7 +405,7 @@ def test_what_a_constructor_refuses() -> None:
 
 
 async def test_a_load_balancer_that_the_txt_record_names() -> None:
-    """Another connection may lead to another service, so only closing the connection ends the cursor of a late reply."""
+    """Another connection may lead to another service, so only closing it ends the cursor of a late reply."""
     records, deployment = Records(HOSTS[0], texts=["loadBalanced=true"]), ScriptedDeployment(HOSTS[:1], services=1)
     async with srv_client(records, deployment) as driver:
         await driver.run()

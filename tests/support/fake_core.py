@@ -24,8 +24,7 @@ from motorlite._execution.server_limits import ServerLimits
 from motorlite._observe.publishing import Publishers
 from motorlite._operations.contract import CursorReply, Opened, Operation, TimeLimit
 from motorlite._options.options import client_options
-from motorlite._sessions.session import Session, SessionPool
-from motorlite._sessions.transaction import State
+from motorlite._sessions.session import Session, SessionPool, State
 from motorlite._wire.replies import error_from_reply
 from motorlite.errors import InvalidOperation
 from motorlite.topology_description import ServerDescription, TopologyDescription

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from bson.objectid import ObjectId
 
-from motorlite._topology.eligibility import NEAREST, SECONDARY
-from motorlite._topology.server_description import ServerDescription
+from motorlite._topology.server_description import NEAREST, SECONDARY, ServerDescription
 from motorlite._topology.topology_description import TopologyChange, TopologyDescription
 from motorlite.errors import AutoReconnect
 from motorlite.topology_description import ServerType, TopologyType
