@@ -77,7 +77,7 @@ class _Connection:
         self.service_id = None
         self.purpose = Purpose.OTHER
         self.idle_since = self.in_use_since = self.asked_for_at = 0.0
-        self.haste = None
+        self.urgency = None
         self.interruption = None
         self.owed: int | None = None
         self.owed_until = -inf

@@ -39,7 +39,7 @@ _MARGIN: Final = 1.1
 _UNKNOWN_DURATION: Final = 0.1
 
 
-def haste(limit: float) -> int | None:
+def urgency(limit: float) -> int | None:
     """Return the magnitude of a caller's limit (seconds) in half powers of two; None for no limit."""
     return None if limit == inf else round(2 * log2(max(limit, _SHORTEST)))
 
@@ -84,31 +84,31 @@ class RecentTimes:
 class Pace:
     """The pace of one server and the patience of its callers."""
 
-    __slots__ = ("_by_haste", "_connecting", "_durations", "_part_left", "_patience")
+    __slots__ = ("_by_urgency", "_connecting", "_durations", "_part_left", "_patience")
 
     def __init__(self) -> None:
         self._durations = RecentTimes()
         # The durations by the magnitude of the callers' limits.
-        self._by_haste: dict[int | None, RecentTimes] = {}
+        self._by_urgency: dict[int | None, RecentTimes] = {}
         self._patience = RecentTimes()
         self._connecting = RecentTimes()
         # Moving average: the fraction of callers that gave up among callers that waited or left a reply behind.
         self._part_left = 0.0
 
-    def worked(self, seconds: float, now: float, its_haste: int | None) -> None:
+    def worked(self, seconds: float, now: float, its_urgency: int | None) -> None:
         """Record that a connection was in use for `seconds` and its last reply arrived."""
-        self._learn(seconds, now, its_haste)
+        self._learn(seconds, now, its_urgency)
         self._part_left -= self._part_left * _WEIGHT
 
-    def drained(self, seconds: float, now: float, its_haste: int | None) -> None:
+    def drained(self, seconds: float, now: float, its_urgency: int | None) -> None:
         """Record that a late reply arrived `seconds` after its connection was checked out."""
-        self._learn(seconds, now, its_haste)
+        self._learn(seconds, now, its_urgency)
 
-    def _learn(self, seconds: float, now: float, its_haste: int | None) -> None:
+    def _learn(self, seconds: float, now: float, its_urgency: int | None) -> None:
         self._durations.add(seconds, now)
-        times = self._by_haste.get(its_haste)
+        times = self._by_urgency.get(its_urgency)
         if times is None:
-            times = self._by_haste[its_haste] = RecentTimes()
+            times = self._by_urgency[its_urgency] = RecentTimes()
         times.add(seconds, now)
 
     def left(self, seconds: float, now: float) -> None:
@@ -120,13 +120,13 @@ class Pace:
         """Record that a connection was established in `seconds`."""
         self._connecting.add(seconds, now)
 
-    def needed(self, now: float, its_haste: int | None) -> float:
+    def needed(self, now: float, its_urgency: int | None) -> float:
         """Return how many seconds a waiter should have left when it gets a connection; 0 if unknown, so it may try.
 
         This is slightly more than most operations take. The oldest waiter that qualifies is served first, so most
         waiters have just enough time left, and an operation that takes a moment longer would always be too late.
         """
-        times = self._by_haste.get(its_haste)
+        times = self._by_urgency.get(its_urgency)
         return _MARGIN * (times.quantile(0.75, now) or 0.0) if times is not None else 0.0
 
     def patience(self, now: float) -> float:

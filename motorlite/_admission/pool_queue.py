@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING, Final, Protocol
 
-from motorlite._admission.pace import haste
+from motorlite._admission.pace import urgency
 from motorlite._connection.handshake import CONNECTING
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Request:
     # Loop time at which the operation's timeoutMS expires; None: not set.
     operation_until: float | None = None
     # The magnitude of the difference between `since` and `until`.
-    haste: int | None = field(init=False)
+    urgency: int | None = field(init=False)
     # The connection that is being established for this request, or None.
     establishment: Establishment | None = None
     # Its own connection was opened, so it has passed the queue.
@@ -88,7 +88,7 @@ class Request:
     ends_at: float = inf
 
     def __post_init__(self) -> None:
-        self.haste = haste(self.until - self.since)
+        self.urgency = urgency(self.until - self.since)
         self.entered = self.since
 
     def release(self) -> None:
@@ -166,7 +166,7 @@ class PoolQueue:
             request = self._in_order.popitem(last=False)[0]
             if patience == inf == request.until:  # the usual case: neither the server nor the callers are in a hurry
                 return request
-            if not self._is_late(request, self._pace.needed(now, request.haste), patience, now):
+            if not self._is_late(request, self._pace.needed(now, request.urgency), patience, now):
                 return request
             self._aside[request] = None
         return self._aside.popitem(last=True)[0]

@@ -15,9 +15,9 @@ from motorlite._base.deadline import GRACE, Deadline
 from motorlite._base.values import format_address
 from motorlite._client import optional, settings
 from motorlite._client.background import Background, MayBeOpen
+from motorlite._client.dependencies import PRODUCTION, Dependencies
 from motorlite._client.prefetch import Prefetching
 from motorlite._client.session_turns import take_turn
-from motorlite._client.world import REAL, World
 from motorlite._connection.establish import Establisher, HandshakeSettings
 from motorlite._connection.handshake import server_api_fields
 from motorlite._connection.metadata import ENVIRONMENT_VARIABLES, with_info
@@ -67,7 +67,7 @@ class Core:
     last of these objects is dropped.
     """
 
-    def __init__(self, options: ClientOptions, world: World = REAL) -> None:
+    def __init__(self, options: ClientOptions, dependencies: Dependencies = PRODUCTION) -> None:
         # First, because `__del__` reads it.
         self._runtime: Runtime | None = None
         self._given: ClientOptions = options
@@ -90,7 +90,7 @@ class Core:
         self._tls = optional.tls_context(options)
         self._compressors = optional.compressors(options)
         self._libraries = settings.Libraries((options.driver_info,) if options.driver_info else ())
-        self._world = world
+        self._dependencies = dependencies
         length = max_document_length(read_environment(LENGTH_VARIABLES))
         listeners = (*options.event_listeners, *optional.tracing_listeners(options, read_environment(VARIABLES)))
         self._publishers: Publishers = make_publishers(listeners, max_document_length=length)
@@ -169,7 +169,7 @@ class Core:
                 f"nothing is sent, because the connection string is invalid: {'; '.join(self.options.refusals)}"
             )
         if self._runtime is None:
-            self._bind(self._world.runtime())
+            self._bind(self._dependencies.runtime())
 
     def _start_afresh(self) -> None:
         """Start afresh in a forked child, which neither uses nor closes anything that the parent made."""
@@ -207,7 +207,7 @@ class Core:
         self._runtime = runtime
 
     def _assemble(self, runtime: Runtime, background: Background) -> None:
-        options, world = self._given, self._world
+        options, world = self._given, self._dependencies
         topology = Topology(
             settings.initial_description(options),
             options,
@@ -253,7 +253,7 @@ class Core:
 
     def _open(self, runtime: Runtime, background: Background, options: ClientOptions) -> None:
         """Open the topology, with options that have the seeds. Monitoring of its servers starts now."""
-        world, publishers, host = self._world, self._publishers, background.host
+        world, publishers, host = self._dependencies, self._publishers, background.host
         background.options = options
         handshake = HandshakeSettings(
             self._libraries.metadata(
@@ -293,7 +293,7 @@ class Core:
         return Executor(
             self.topology,
             self.sessions,
-            settings.retry_settings(options, self._bucket, self._world.jitter),
+            settings.retry_settings(options, self._bucket, self._dependencies.jitter),
             self.limits,
             Reports(self._bucket, self._publishers),
             now=runtime.now,
@@ -330,7 +330,7 @@ class Core:
 
     def backoff(self, retries: int) -> float:
         """Return the seconds to wait before another try, after so many retries, as after overload errors."""
-        return self.policy.backoff(retries, self._world.jitter())
+        return self.policy.backoff(retries, self._dependencies.jitter())
 
     async def pause(self, until: float) -> None:
         """Wait until a loop time, or until the client closes."""

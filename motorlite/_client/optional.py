@@ -13,8 +13,8 @@ from motorlite.errors import ConfigurationError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from motorlite._client.dependencies import Dependencies
     from motorlite._client.limits import Limits
-    from motorlite._client.world import World
     from motorlite._connection.authenticate import Authenticator
     from motorlite._net.runtime import Host, Runtime
     from motorlite._net.tls import TLSContext
@@ -97,7 +97,7 @@ def limits(options: ClientOptions, publish: Callable[[CircuitBreakerEvent], None
     return Limits(options, publish)
 
 
-def authenticator(options: ClientOptions, world: World, runtime: Runtime, host: Host) -> Authenticator | None:
+def authenticator(options: ClientOptions, world: Dependencies, runtime: Runtime, host: Host) -> Authenticator | None:
     """Return what authenticates the client's connections; None without credentials."""
     if options.credentials is None:
         return None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from motorlite._connection.metadata import ENVIRONMENT_VARIABLES, client_metadata, faas_provider
 from motorlite._net.host import read_environment
-from motorlite._pool.state import PoolOptions
+from motorlite._pool.state import PoolSettings
 from motorlite._retry.decision import RetrySettings
 from motorlite._topology.monitor import MonitorSettings
 from motorlite._topology.topology_description import TopologyDescription
@@ -38,9 +38,9 @@ def initial_description(options: ClientOptions) -> TopologyDescription:
     )
 
 
-def pool_options(options: ClientOptions) -> PoolOptions:
+def pool_options(options: ClientOptions) -> PoolSettings:
     """Return the limits of each pool."""
-    return PoolOptions(
+    return PoolSettings(
         max_size=options.max_pool_size,
         min_size=options.min_pool_size,
         max_connecting=options.max_connecting,

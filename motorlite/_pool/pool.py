@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from motorlite._base.values import Address
     from motorlite._connection.establish import Establisher
     from motorlite._net.runtime import BackgroundTask, Host, Runtime
-    from motorlite._pool.state import PoolOptions
+    from motorlite._pool.state import PoolSettings
 
 _logger = logging.getLogger("motorlite.client")
 
@@ -44,7 +44,7 @@ class Pool:
     def __init__(
         self,
         address: Address,
-        options: PoolOptions,
+        options: PoolSettings,
         *,
         runtime: Runtime,
         host: Host,

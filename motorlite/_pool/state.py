@@ -161,7 +161,7 @@ Effect: TypeAlias = Establish | Abandon | Close | Drain | Interrupt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PoolOptions:
+class PoolSettings:
     """The settings of a pool; times in seconds."""
 
     # 0: no limit.
@@ -223,7 +223,7 @@ _MAX_REASON: Final = 1000
 class PoolState:
     """The connections and the waiting requests of one pool, and all changes of them."""
 
-    def __init__(self, address: Address, options: PoolOptions) -> None:
+    def __init__(self, address: Address, options: PoolSettings) -> None:
         self.address: Address = address
         self._options = options
         self.phase: Phase = Phase.PAUSED
@@ -379,7 +379,7 @@ class PoolState:
             if reason is None:
                 self.in_use.add(connection)
                 connection.asked_for_at = connection.in_use_since = now
-                connection.haste = None  # the limit does not matter for a caller that need not wait
+                connection.urgency = None  # the limit does not matter for a caller that need not wait
                 return connection
             self._drop(connection, reason)
         return None
@@ -433,7 +433,7 @@ class PoolState:
         self.in_use.discard(connection)
         is_waited_for = self.queue.count
         if (is_waited_for or self.pending) and connection.owed is None and connection.purpose is _OTHER:
-            self.pace.worked(now - connection.in_use_since, now, connection.haste)
+            self.pace.worked(now - connection.in_use_since, now, connection.urgency)
         if self.bounded is not None:
             self.bounded.worked(connection, now)
         if (
@@ -500,7 +500,7 @@ class PoolState:
     def drained(self, connection: Connection, now: float) -> None:
         """Keep a pending connection whose reply has arrived."""
         del self.pending[connection]
-        self.pace.drained(now - connection.in_use_since, now, connection.haste)
+        self.pace.drained(now - connection.in_use_since, now, connection.urgency)
         self._keep(connection, now)
         self.serve(now)
 
@@ -548,7 +548,7 @@ class PoolState:
                 continue
             request.release()
             self.in_use.add(connection)
-            connection.asked_for_at, connection.in_use_since, connection.haste = request.since, now, request.haste
+            connection.asked_for_at, connection.in_use_since, connection.urgency = request.since, now, request.urgency
             if request.waiter.offer(connection):
                 if self.bounded is not None:
                     self.bounded.served(now - request.since)

@@ -200,17 +200,17 @@ class ServerDescription(topology_description.ServerDescription):
         )
 
 
-def compare_topology_versions(known: Mapping[str, Any] | None, news: Mapping[str, Any] | None) -> int:
-    """Return -1 if `news` is (or must be treated as) newer than `known`, 0 if it is the same, 1 if it is older.
+def compare_topology_versions(known: Mapping[str, Any] | None, reported: Mapping[str, Any] | None) -> int:
+    """Return -1 if `reported` is (or must be treated as) newer than `known`, 0 if it is the same, 1 if it is older.
 
     Server discovery and monitoring specification, "topologyVersion Comparison".
     """
-    if known is None or news is None or known.get("processId") != news.get("processId"):
+    if known is None or reported is None or known.get("processId") != reported.get("processId"):
         return -1
-    known_counter, news_counter = known.get("counter"), news.get("counter")
-    if not (isinstance(known_counter, int) and isinstance(news_counter, int)):
+    known_counter, reported_counter = known.get("counter"), reported.get("counter")
+    if not (isinstance(known_counter, int) and isinstance(reported_counter, int)):
         return -1
-    return (known_counter > news_counter) - (known_counter < news_counter)
+    return (known_counter > reported_counter) - (known_counter < reported_counter)
 
 
 def parse_address(text: str) -> Address:

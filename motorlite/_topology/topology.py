@@ -363,11 +363,11 @@ class Topology:
         if self.takes_srv_records:
             self._replace(self.description.with_hosts(addresses), None)
 
-    def _apply(self, news: ServerDescription) -> None:
+    def _apply(self, reported: ServerDescription) -> None:
         if not self._is_closed:
-            self._replace(self.description.apply(news), news)
+            self._replace(self.description.apply(reported), reported)
 
-    def _replace(self, new: TopologyDescription, news: ServerDescription | None) -> None:
+    def _replace(self, new: TopologyDescription, reported: ServerDescription | None) -> None:
         old = self.description
         if new is old:
             return
@@ -375,14 +375,14 @@ class Topology:
         self._forget_selections()
         if self._left:
             self._left = [left for left in self._left if left.operation_count]
-        subject = news.address if news is not None else None
+        subject = reported.address if reported is not None else None
         change = TopologyChange.between(old, new, subject)
         is_first = not self._servers
         if is_first:
             self._publish_topology(old)
         changed = not is_first and bool(change.added or change.removed)
-        if news is not None:
-            changed = self._publish_servers(old, news, change) or changed
+        if reported is not None:
+            changed = self._publish_servers(old, reported, change) or changed
         opened = [self._add(new.server_descriptions()[address]) for address in change.added]
         for address in change.removed:
             self._remove(address)
@@ -394,19 +394,19 @@ class Topology:
             monitor = self._servers[address].monitor
             if monitor is not None:
                 monitor.request_check()
-        if news is not None and new.is_pool_ready_after(news) and news.address in self._servers:
-            self._servers[news.address].pool.ready()
+        if reported is not None and new.is_pool_ready_after(reported) and reported.address in self._servers:
+            self._servers[reported.address].pool.ready()
         for server in opened:
             if server.monitor is not None:
                 server.monitor.start(self._host)
         self.wake()
 
-    def _publish_servers(self, old: TopologyDescription, news: ServerDescription, change: TopologyChange) -> bool:
-        """Publish changes of the server in `news` and of deposed primaries; return whether there were any."""
+    def _publish_servers(self, old: TopologyDescription, reported: ServerDescription, change: TopologyChange) -> bool:
+        """Publish changes of the server in `reported` and of deposed primaries; return whether there were any."""
         changed = False
-        for address in (news.address, *change.deposed):
+        for address in (reported.address, *change.deposed):
             before = old.server_descriptions()[address]
-            after = self.description.server_descriptions().get(address, news)
+            after = self.description.server_descriptions().get(address, reported)
             if before != after:
                 changed = True
                 if self._publish:

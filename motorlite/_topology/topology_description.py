@@ -201,7 +201,7 @@ def _is_alias(server: ServerDescription) -> bool:
 
 _Action: TypeAlias = "Callable[[Draft, ServerDescription], None]"
 _MEMBERS: Final = (ServerType.RSSecondary, ServerType.RSArbiter, ServerType.RSOther)
-# Specification, "TopologyType table": the actions for news of servers of these types. Other news is kept as it is.
+# Specification, "TopologyType table": the actions for new descriptions of such servers. Others are kept as they are.
 _TABLE: Final[dict[TopologyType, dict[ServerType, _Action]]] = {
     TopologyType.Unknown: {
         ServerType.Standalone: _update_unknown_with_standalone,
@@ -342,31 +342,31 @@ class TopologyDescription(topology_description.TopologyDescription):
             return bool(servers_for_write(self.topology_type, everyone))
         return bool(servers_for_read(self.topology_type, everyone, everyone, read_preference, _HEARTBEAT_FREQUENCY))
 
-    def is_stale(self, news: ServerDescription) -> bool:
-        """Whether `news` is outdated: its server was removed, or its topologyVersion is lower."""
-        known = self._servers.get(news.address)
-        return known is None or compare_topology_versions(known.topology_version, news.topology_version) > 0
+    def is_stale(self, reported: ServerDescription) -> bool:
+        """Whether `reported` is outdated: its server was removed, or its topologyVersion is lower."""
+        known = self._servers.get(reported.address)
+        return known is None or compare_topology_versions(known.topology_version, reported.topology_version) > 0
 
-    def apply(self, news: ServerDescription) -> TopologyDescription:
-        """Return the deployment updated with `news` of one server; returns this object itself if `news` is stale.
+    def apply(self, reported: ServerDescription) -> TopologyDescription:
+        """Return the deployment with `reported`, of one server, or this object itself if `reported` is stale.
 
         `TopologyChange.between` returns the further changes.
         """
-        if self.is_stale(news):
+        if self.is_stale(reported):
             return self
-        draft = self._updated(news)
+        draft = self._updated(reported)
         count = len(draft.servers)
         if count > max(MAX_MEMBERS, len(self._servers)):
             # No single server named too many members, but all servers together did.
             error = too_many_members(count)
             draft = self._updated(
-                ServerDescription.unknown(news.address, error=error, last_update_time=news.last_update_time)
+                ServerDescription.unknown(reported.address, error=error, last_update_time=reported.last_update_time)
             )
         return self._of(draft)
 
-    def _updated(self, news: ServerDescription) -> Draft:
+    def _updated(self, reported: ServerDescription) -> Draft:
         draft = self._draft()
-        update(draft, news)
+        update(draft, reported)
         return draft
 
     def with_hosts(self, addresses: Iterable[Address]) -> TopologyDescription:
@@ -403,7 +403,7 @@ class TopologyChange(NamedTuple):
     def between(
         cls, old: TopologyDescription, new: TopologyDescription, subject: Address | None = None
     ) -> TopologyChange:
-        """Return the difference that news of the server at `subject` made."""
+        """Return the difference that a new description of the server at `subject` made."""
         before, after = old.server_descriptions(), new.server_descriptions()
         return cls(
             added=tuple(address for address in after if address not in before),

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from benchmarks.storm.twin.call import Call
     from benchmarks.storm.twin.world import World
     from motorlite._options.options import ClientOptions
-    from motorlite._pool.state import PoolOptions
+    from motorlite._pool.state import PoolSettings
     from motorlite._retry.failure import Failure
     from motorlite.retry import RetryBudget, RetryRule
 
@@ -78,7 +78,7 @@ class Client:
         "_world",
     )
 
-    def __init__(self, world: World, options: ClientOptions, pools: PoolOptions, *, is_peer: bool) -> None:
+    def __init__(self, world: World, options: ClientOptions, pools: PoolSettings, *, is_peer: bool) -> None:
         self._world = world
         # Whether the connection of an operation that is abandoned is closed, as other drivers do.
         self._closes_at_once = is_peer

@@ -24,7 +24,6 @@ class Connection:
         "call",
         "failure",
         "generation",
-        "haste",
         "id",
         "idle_since",
         "in_use_since",
@@ -37,6 +36,7 @@ class Connection:
         "sent_at",
         "serial",
         "service_id",
+        "urgency",
     )
 
     # Idle connections of a server that is up are healthy.
@@ -49,7 +49,7 @@ class Connection:
         self.service_id = None
         self.purpose = _OTHER
         self.idle_since = self.in_use_since = self.asked_for_at = self.sent_at = -inf
-        self.haste: int | None = None
+        self.urgency: int | None = None
         self.interruption = None
         self.is_closed = False
         # The operation that waits for the reply; None: nobody does.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from benchmarks.storm.twin.server import SimulatedServer
     from motorlite._admission.gate import Gate
     from motorlite._admission.pool_queue import Establishment
-    from motorlite._pool.state import PoolOptions
+    from motorlite._pool.state import PoolSettings
     from motorlite._retry.failure import Failure
 
 
@@ -53,7 +53,7 @@ class Link:
         self,
         client: Client,
         server: SimulatedServer,
-        options: PoolOptions,
+        options: PoolSettings,
         gate: Gate | None,
         clock: Clock,
         recorder: Recorder,

@@ -398,7 +398,7 @@ def test_one_that_stepped_aside_is_dropped_first() -> None:
     patient = Request(FakeWaiter(), 0.0)
     hasty = Request(FakeWaiter(), 0.0, until=0.3)
     for _ in range(8):
-        subject.state.pace.drained(1.0, 0.0, hasty.haste)
+        subject.state.pace.drained(1.0, 0.0, hasty.urgency)
     subject.state.enqueue(hasty, 0.0)
     subject.state.enqueue(patient, 0.0)
     subject.now = 0.1
