@@ -151,7 +151,7 @@ THIRD_PARTY: Final[dict[str, tuple[str, ...]]] = {
 
 # Who may import by name: a package without types; the exporter of traces, a plug-in of the driver; and the top of the
 # package, which imports rare names at their first use, and shows them to type checkers and to the rules here.
-RESOLVERS: Final = ("_net.aws_sdk", "_client.tracing", "__init__")
+RESOLVERS: Final = ("_net.aws_sdk", "_client.optional", "__init__")
 # What imports rare names there (PEP 562).
 LATER: Final = ("_LATER", "__getattr__", "__dir__")
 
@@ -494,7 +494,7 @@ LATER_SOURCE = "if TYPE_CHECKING:\n    from x import y\nelse:\n    _LATER = {}\n
         ("names are imported", "_pool.pool", "import importlib", True),
         ("names are imported", "_pool.pool", "def f():\n    from importlib import import_module", True),
         ("names are imported", "_pool.pool", "from pkgutil import resolve_name", True),
-        ("names are imported", "_client.tracing", "from pkgutil import resolve_name", False),
+        ("names are imported", "_client.optional", "from pkgutil import resolve_name", False),
         ("names are imported", "testing.server", "from importlib import metadata", False),
         ("packages are known", "exporters.prometheus", "import prometheus_client", False),
         ("packages are known", "_client.core", "import prometheus_client", True),
@@ -503,8 +503,8 @@ LATER_SOURCE = "if TYPE_CHECKING:\n    from x import y\nelse:\n    _LATER = {}\n
         ("imports point down", "port._names", "from motorlite.port._table import Table", False),
         ("imports point down", "port._names", "from motorlite.errors import PyMongoError", True),
         ("imports point down", "testing.server", "from motorlite.port import _table", True),
-        ("packages are known", "_client.tracing", "from opentelemetry import trace", True),
-        ("imports point down", "_client.tracing", "from motorlite.exporters import prometheus", True),
+        ("packages are known", "_client.optional", "from opentelemetry import trace", True),
+        ("imports point down", "_client.optional", "from motorlite.exporters import prometheus", True),
         ("imports point down", "exporters.prometheus", "from motorlite import AsyncMongoClient", False),
         ("imports point down", "exporters.prometheus", "from motorlite._client.core import Core", True),
     ],

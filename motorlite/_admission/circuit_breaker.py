@@ -73,15 +73,12 @@ class Outcome(enum.Enum):
     NEUTRAL = "neutral"
 
 
-class Visit:
+class Visit(NamedTuple):
     """An attempt that a breaker let pass."""
 
-    __slots__ = ("is_probe", "period")
-
-    def __init__(self, period: int, *, is_probe: bool) -> None:
-        # The number of state changes before it.
-        self.period: int = period
-        self.is_probe: bool = is_probe
+    # The number of state changes before it.
+    period: int
+    is_probe: bool
 
 
 class Change(NamedTuple):
@@ -141,20 +138,6 @@ class CountedAttempts:
 
 class Breaker:
     """The state of one server's breaker."""
-
-    __slots__ = (
-        "_counted",
-        "_half_open_at",
-        "_next_probe_at",
-        "_period",
-        "_proved",
-        "_settings",
-        "_under_way",
-        "advised",
-        "opened",
-        "refused",
-        "state",
-    )
 
     def __init__(self, settings: CircuitBreaker) -> None:
         self._settings = settings

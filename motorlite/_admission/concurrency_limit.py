@@ -48,20 +48,6 @@ _BASE_SMOOTHING: Final = 0.1
 class AdaptiveLimit:
     """The concurrency limit of one server."""
 
-    __slots__ = (
-        "_awaiting",
-        "_base",
-        "_began_after",
-        "_durations",
-        "_exact",
-        "_is_probing",
-        "_most_at_once",
-        "_next_cut_at",
-        "_probe_at",
-        "_settings",
-        "value",
-    )
-
     def __init__(self, settings: ConcurrencyLimit) -> None:
         self._settings = settings
         # How many operations may run at once now: the limit, and those that wait for data. A plain attribute, because

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from motorlite._admission.circuit_breaker import Breaker, Outcome
@@ -17,34 +18,25 @@ if TYPE_CHECKING:
     from motorlite.overload.concurrency import ConcurrencyLimit
 
 
+@dataclass(eq=False)
 class Gate:
     """What attempts on one server pass."""
 
-    __slots__ = ("_on_change", "_on_gone", "address", "breaker", "limit", "refuse_waiting")
-
-    def __init__(
-        self,
-        address: Address,
-        breaker: Breaker | None,
-        limit: AdaptiveLimit | None,
-        on_change: Callable[[Gate, Change], None],
-        on_gone: Callable[[Gate], None],
-    ) -> None:
-        self.address: Address = address
-        self.breaker: Breaker | None = breaker
-        # The pool also reads it.
-        self.limit: AdaptiveLimit | None = limit
-        self._on_change = on_change
-        self._on_gone = on_gone
-        # Called when the breaker opens, with the seconds until the next probe: refuses the operations that wait for a
-        # connection and that the breaker stops, and returns their number. The pool sets it.
-        self.refuse_waiting: Callable[[float], int] | None = None
+    address: Address
+    breaker: Breaker | None
+    # The pool also reads it.
+    limit: AdaptiveLimit | None
+    on_change: Callable[[Gate, Change], None]
+    on_gone: Callable[[Gate], None]
+    # Called when the breaker opens, with the seconds until the next probe: refuses the operations that wait for a
+    # connection and that the breaker stops, and returns their number. The pool sets it.
+    refuse_waiting: Callable[[float], int] | None = None
 
     def enter(self, breaker: Breaker, now: float, *, is_retry: bool, is_admitted: bool = False) -> Visit | None:
         """Ask the breaker for an attempt. Returns None if it refuses."""
         visit, change = breaker.enter(now, is_retry=is_retry, is_admitted=is_admitted)
         if change is not None:
-            self._on_change(self, change)
+            self.on_change(self, change)
         return visit
 
     def leave(self, visit: Visit, outcome: Outcome, now: float) -> None:
@@ -53,7 +45,7 @@ class Gate:
         change = self.breaker.leave(visit, outcome, now)
         if change is None:
             return
-        self._on_change(self, change)
+        self.on_change(self, change)
         if change.state is BreakerState.OPEN and self.refuse_waiting is not None:
             for _ in range(self.refuse_waiting(change.retry_after)):
                 self.breaker.count_refusal(change.retry_after)
@@ -69,33 +61,26 @@ class Gate:
 
     def gone(self) -> None:
         """Learn that the server has left the deployment. Its last operations may leave the gate afterwards."""
-        self._on_gone(self)
+        self.on_gone(self)
 
     def stops(self, *, is_retry: bool, is_admitted: bool) -> bool:
         """Whether the breaker, when it opens, refuses these operations while they wait for a connection."""
         return self.breaker is not None and not is_admitted and self.breaker.gates(is_retry=is_retry)
 
 
+@dataclass(eq=False)
 class Gates:
     """The gates of a client's servers."""
 
-    __slots__ = ("_breaker", "_current", "_limit", "_on_change", "broken")
-
-    def __init__(
-        self,
-        breaker: CircuitBreaker | None,
-        limit: ConcurrencyLimit | None,
-        on_change: Callable[[Address, Change], None],
-    ) -> None:
-        self._breaker = breaker
-        self._limit = limit
-        # Called with each change of a breaker's state.
-        self._on_change = on_change
-        # The gates by address. A server that has left the deployment may still have operations, which leave its own
-        # gate.
-        self._current: dict[Address, Gate] = {}
-        # The breakers that are not closed, so that selection has nothing to do while all are.
-        self.broken: dict[Address, Breaker] = {}
+    _breaker: CircuitBreaker | None
+    _limit: ConcurrencyLimit | None
+    # Called with each change of a breaker's state.
+    _on_change: Callable[[Address, Change], None]
+    # The gates by address. A server that has left the deployment may still have operations, which leave its own
+    # gate.
+    _current: dict[Address, Gate] = field(default_factory=dict)
+    # The breakers that are not closed, so that selection has nothing to do while all are.
+    broken: dict[Address, Breaker] = field(default_factory=dict)
 
     def make(self, address: Address) -> Gate | None:
         """Return the gate of a new server; None if nothing is configured. A server that returns starts afresh."""

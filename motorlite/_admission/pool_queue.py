@@ -11,26 +11,123 @@ specification.
 
 from __future__ import annotations
 
-from bisect import insort
 from collections import OrderedDict
+from dataclasses import dataclass, field
 from math import inf
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
+
+from motorlite._admission.pace import urgency
+from motorlite._connection.handshake import CONNECTING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
     from motorlite._admission.pace import Pace
-    from motorlite._admission.tickets import Request
+    from motorlite.errors import PyMongoError
+    from motorlite.overload import WaitQueue
 
 
 # A caller that has waited for this multiple of the usual patience has proved to be patient.
 _PROOF: Final = 1.25
 
 
+class Waiter(Protocol):
+    """Waits for a request to be served; implemented by each runtime."""
+
+    def offer(self, value: object) -> bool:
+        """Hand over `value`; return False if the waiter has given up, in which case the caller keeps `value`."""
+        ...
+
+
+@dataclass(slots=True, eq=False)
+class Ticket:
+    """What a configured wait queue and a circuit breaker need to know about an operation."""
+
+    # Loop time at which the operation first asked a pool for a connection. Retries keep it.
+    entered: float
+    # Estimates the bytes of the command; only called where memory is limited.
+    size_hint: Callable[[], int] = int
+    # What the innermost and the outermost block set; None: neither does.
+    priority: int = 50
+    assigned_priority: int | None = None
+    # It continues admitted work, and waits as long as its caller does.
+    is_admitted: bool = field(default=False, kw_only=True)
+    # The server's breaker stops it when it opens.
+    is_gated: bool = field(default=False, kw_only=True)
+    # The settings of the call, which replace the client's. The order of the queue remains the client's.
+    options: WaitQueue | None = field(default=None, kw_only=True)
+
+
+@dataclass(slots=True, eq=False)
+class Request:
+    """An operation that waits for a connection."""
+
+    waiter: Waiter
+    # Loop times of the request and of the end of the caller's wait, as far as the driver can see it.
+    since: float = 0.0
+    until: float = inf
+    # Loop time at which the operation's timeoutMS expires; None: not set.
+    operation_until: float | None = None
+    # The magnitude of the difference between `since` and `until`.
+    urgency: int | None = field(init=False)
+    # The connection that is being established for this request, or None.
+    establishment: Establishment | None = None
+    # Its own connection was opened, so it has passed the queue.
+    has_passed: bool = False
+    # The server's breaker stops it when it opens.
+    is_gated: bool = False
+    # The rest is for a configured wait queue. See `Ticket`; bytes; set by the queue's order.
+    entered: float = field(init=False)
+    priority: int = 50
+    is_admitted: bool = False
+    options: WaitQueue | None = None
+    size: int = 0
+    rank: tuple[float, int] = (0.0, 0)
+    # Loop times at which the queue's timeout and the time limit of the caller end the wait.
+    leaves_at: float = inf
+    ends_at: float = inf
+
+    def __post_init__(self) -> None:
+        self.urgency = urgency(self.until - self.since)
+        self.entered = self.since
+
+    def release(self) -> None:
+        """Detach the connection being established from this request, which was served or stopped waiting."""
+        if self.establishment is not None:
+            self.establishment.request = None
+            self.establishment = None
+
+    def refuse(self, error: PyMongoError) -> None:
+        """End the wait with `error`."""
+        self.release()
+        self.waiter.offer(error)
+
+    def has_expired(self, now: float) -> bool:
+        """Whether it must not be served any more. One whose own connection is being opened has passed the queue."""
+        if now >= self.ends_at:
+            return True
+        return now >= self.leaves_at and self.establishment is None and not self.has_passed
+
+
+@dataclass(slots=True, eq=False)
+class Establishment:
+    """A connection that is being established."""
+
+    connection_id: int
+    generation: int
+    # The request it is established for; None for minPoolSize, or if that request was served otherwise.
+    request: Request | None
+    # For messages: the loop time of its start, and how far it has got.
+    started_at: float = 0.0
+    step: str = CONNECTING
+
+    def reach(self, step: str) -> None:
+        """Record how far it has got."""
+        self.step = step
+
+
 class PoolQueue:
     """The requests that wait for a connection; removing a request takes constant time."""
-
-    __slots__ = ("_aside", "_in_order", "_pace", "count")
 
     def __init__(self, pace: Pace) -> None:
         self._pace = pace
@@ -69,7 +166,7 @@ class PoolQueue:
             request = self._in_order.popitem(last=False)[0]
             if patience == inf == request.until:  # the usual case: neither the server nor the callers are in a hurry
                 return request
-            if not self._is_late(request, self._pace.needed(now, request.haste), patience, now):
+            if not self._is_late(request, self._pace.needed(now, request.urgency), patience, now):
                 return request
             self._aside[request] = None
         return self._aside.popitem(last=True)[0]
@@ -93,64 +190,3 @@ class PoolQueue:
             # The cancel scope was extended, or shields its content.
             return now > request.until
         return now - request.since > _PROOF * patience or patience == inf
-
-
-class AgedQueue(PoolQueue):
-    """The same order for a configured queue: retries keep the age of their operation."""
-
-    __slots__ = ("_returned",)
-
-    def __init__(self, pace: Pace) -> None:
-        super().__init__(pace)
-        # Retries by age. They waited in an earlier attempt, so they are few, and mostly older than the others.
-        self._returned: list[Request] = []
-
-    def __iter__(self) -> Iterator[Request]:
-        yield from self._returned
-        yield from super().__iter__()
-
-    def push(self, request: Request) -> None:
-        """Add `request`."""
-        if request.entered < request.since:
-            self.count += 1
-            insort(self._returned, request, key=_age)
-        else:
-            super().push(request)
-
-    def pop(self, now: float) -> Request:
-        """Remove and return the request that is served next."""
-        if self._returned and self._returned[0].entered <= self._oldest_entered():
-            self.count -= 1
-            return self._returned.pop(0)
-        return super().pop(now)
-
-    def discard(self, request: Request) -> None:
-        """Remove `request` if it is in the queue."""
-        if request.entered < request.since and request in self._returned:
-            self._returned.remove(request)
-            self.count -= 1
-        else:
-            super().discard(request)
-
-    def victim(self, newcomer: Request) -> Request | None:
-        """Return the request to drop in favor of `newcomer`: one that stepped aside, else the oldest, or None."""
-        aside = _first_droppable(self._aside)
-        if aside is not None:
-            return aside
-        found = (_first_droppable(self._returned), _first_droppable(self._in_order))
-        return min((request for request in found if request is not None), key=_age, default=None)
-
-    def overdue(self, now: float, round_size: int) -> list[Request]:
-        """Return the requests that are not worth waiting for: none."""
-        return []
-
-    def _oldest_entered(self) -> float:
-        return min((next(iter(part)).entered for part in (self._in_order, self._aside) if part), default=inf)
-
-
-def _age(request: Request) -> float:
-    return request.entered
-
-
-def _first_droppable(requests: Iterable[Request]) -> Request | None:
-    return next((request for request in requests if not request.is_admitted), None)

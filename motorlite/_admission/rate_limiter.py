@@ -13,16 +13,18 @@ refused when it arrives.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Final, Protocol
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
 
-from motorlite._admission.waiting_line import TIMEOUT, Admission, WaitingLine, order_of
+from motorlite._admission.waiting_line import TIMEOUT, WaitingLine, order_of
 from motorlite.errors import AdmissionError, RateLimitError
 from motorlite.overload.rate_limit import EVERYTHING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from motorlite._admission.orders import ByAge, ByPriority
+    from motorlite._admission.pool_queue import Waiter
+    from motorlite._admission.waiting_line import ByAge
     from motorlite.overload.rate_limit import RateLimit
 
 
@@ -32,32 +34,24 @@ _EARLY: Final = 1e-6
 NO_TOKEN: Final = "rate_limit"
 
 
-class Turn(Protocol):
-    """Wakes a waiting operation, once."""
-
-    def offer(self, value: object) -> bool:
-        """Wake the operation. Returns False if it has given up."""
-        ...
-
-
+@dataclass(slots=True, eq=False)
 class Waiting:
     """An operation that waits for a token."""
 
-    __slots__ = ("entered", "error", "has_token", "priority", "rank", "since", "size", "turn")
-
+    since: float
+    turn: Waiter
+    priority: int
+    size: int
+    entered: float = field(init=False)
+    rank: tuple[float, int] = (0.0, 0)
     # What continues admitted work does not wait.
     is_admitted: bool = False
+    # The outcome of the wait.
+    has_token: bool = False
+    error: AdmissionError | None = None
 
-    def __init__(self, now: float, turn: Turn, priority: int, size: int) -> None:
-        self.entered: float = now
-        self.since: float = now
-        self.turn: Turn = turn
-        self.priority: int = priority
-        self.size: int = size
-        self.rank: tuple[float, int] = (0.0, 0)
-        # The outcome of the wait.
-        self.has_token: bool = False
-        self.error: AdmissionError | None = None
+    def __post_init__(self) -> None:
+        self.entered = self.since
 
     def refuse(self, error: AdmissionError) -> None:
         """End the wait with `error`."""
@@ -65,42 +59,11 @@ class Waiting:
         self.turn.offer(True)
 
 
-class RateAdmission(Admission):
-    """The admission of operations to the line before one bucket."""
-
-    __slots__ = ("_bucket", "_scope")
-
-    # All of them are refusals of the rate limit.
-    _full: ClassVar[type[AdmissionError]] = RateLimitError
-    _too_large: ClassVar[type[AdmissionError]] = RateLimitError
-    _late: ClassVar[type[AdmissionError]] = RateLimitError
-
-    def __init__(self, bucket: RateBucket) -> None:
-        limit = bucket.limit
-        scope = "the client" if bucket.name == EVERYTHING else bucket.name
-        self._scope = f"{scope} may start {limit.rate:g} operations per second (burst {limit.capacity})"
-        self._bucket = bucket
-        super().__init__(limit.wait_queue, None, goal=f"a token of {scope}", queue=f"{self._scope}, and its wait queue")
-
-    def retry_after(self, waiting: int, now: float) -> float:
-        return self._bucket.wait(now)
-
-    def taken(self, depth: int, now: float) -> AdmissionError:
-        capacity = self._bucket.limit.capacity
-        return self._refused(RateLimitError(self._scope), NO_TOKEN, capacity, capacity, depth, now)
-
-    def too_late(self, waiting: int, now: float, waited: float) -> AdmissionError:
-        """Return the error of an operation whose token would come, or came, too late."""
-        error = RateLimitError(self._scope)
-        error.wait_time = waited
-        reason = TIMEOUT if waited else NO_TOKEN
-        return self._refused(error, reason, waiting, self._bucket.limit.capacity, waiting, now)
-
-
-class RateBucket:
+class RateBucket(WaitingLine[Waiting]):
     """The tokens of one limit, and the operations that wait for one."""
 
-    __slots__ = ("_full_at", "_interval", "_order", "_spread", "_watcher", "admission", "limit", "line", "name")
+    # All of them are refusals of the rate limit.
+    _full = _too_large = _late = RateLimitError
 
     def __init__(self, name: str, limit: RateLimit) -> None:
         # The namespace, or "*".
@@ -111,11 +74,31 @@ class RateBucket:
         self._spread = (limit.capacity - 1) * self._interval
         # Loop time at which the bucket will be full, if nothing is taken until then.
         self._full_at = -float("inf")
-        self.admission: RateAdmission = RateAdmission(self)
-        self._order: ByAge[Waiting] | ByPriority[Waiting] = order_of(limit.wait_queue)
-        self.line: WaitingLine[Waiting] = WaitingLine(self.admission, self._order)
         # The operation that wakes up when the next token is due.
         self._watcher: Waiting | None = None
+        scope = "the client" if name == EVERYTHING else name
+        self._scope = f"{scope} may start {limit.rate:g} operations per second (burst {limit.capacity})"
+        self._ranked: ByAge[Waiting] = order_of(limit.wait_queue)
+        goal, queue = f"a token of {scope}", f"{self._scope}, and its wait queue"
+        super().__init__(limit.wait_queue, self._ranked, None, goal=goal, queue=queue)
+
+    # --- its refusals ---
+
+    def retry_after(self, waiting: int, now: float) -> float:
+        return self.wait(now)
+
+    def taken(self, depth: int, now: float) -> AdmissionError:
+        capacity = self.limit.capacity
+        return self._refused(RateLimitError(self._scope), NO_TOKEN, capacity, capacity, depth, now)
+
+    def too_late(self, waiting: int, now: float, waited: float) -> AdmissionError:
+        """Return the error of an operation whose token would come, or came, too late."""
+        error = RateLimitError(self._scope)
+        error.wait_time = waited
+        reason = TIMEOUT if waited else NO_TOKEN
+        return self._refused(error, reason, waiting, self.limit.capacity, waiting, now)
+
+    # --- the tokens ---
 
     def tokens(self, now: float) -> float:
         """The number of tokens; negative after operations that took a token without asking."""
@@ -124,7 +107,7 @@ class RateBucket:
     def wait(self, now: float, ahead: int | None = None) -> float:
         """The seconds until a token for an operation behind `ahead` others; None: behind all waiting ones."""
         left = self.due_at() - now
-        return (left if left > _EARLY else 0.0) + (self.line.count if ahead is None else ahead) * self._interval
+        return (left if left > _EARLY else 0.0) + (self.count if ahead is None else ahead) * self._interval
 
     def due_at(self) -> float:
         """The loop time of the next token."""
@@ -152,22 +135,22 @@ class RateBucket:
 
     def join(self, waiting: Waiting, until: float, now: float) -> AdmissionError | None:
         """Let an operation wait until the loop time `until`. Returns its error if it must not wait."""
-        admission, depth = self.admission, self.line.count
+        depth = self.count
         is_late = now + self.wait(now, self._ahead_of(waiting)) > until
-        if not (is_late and admission.must_drop(depth)):  # which would drop another operation for nothing
-            error = self.line.refusal(waiting, depth, now, is_full=True)
+        if not (is_late and self.must_drop(depth)):  # which would drop another operation for nothing
+            error = self.ask(waiting, depth, now, is_full=True)
             if error is not None:
                 return error
         if is_late:
-            return admission.too_late(depth, now, 0.0)
-        self.line.push(waiting)
-        admission.let_in(waiting.priority, waiting.size)
+            return self.too_late(depth, now, 0.0)
+        self.push(waiting)
+        self.let_in(waiting.priority, waiting.size)
         return None
 
     def _ahead_of(self, newcomer: Waiting) -> int:
         """Return how many operations would be served before `newcomer`, if it were let in."""
-        order = self._order
-        victim = order.victim(newcomer) if self.admission.must_drop(self.line.count) else None
+        order = self._ranked
+        victim = order.victim(newcomer) if self.must_drop(self.count) else None
         order.push(newcomer)
         ahead = order.ahead_of(newcomer)
         is_dropped_ahead = victim is not None and order.ahead_of(victim) < ahead
@@ -182,21 +165,21 @@ class RateBucket:
 
     def serve(self, now: float) -> None:
         """Give the tokens that are due to the next operations."""
-        while self.line.count and self.is_due(now):
-            served = self.line.pop(now)
+        while self.count and self.is_due(now):
+            served = self.pop(now)
             self.take(now)
             served.has_token = True
-            self.admission.served(now - served.since)
+            self.served(now - served.since)
             served.turn.offer(True)
-        if self.line.count:
-            self.line.drop_overdue(now, max(1, int(self.limit.rate * float(self.admission.options.adaptive_interval))))
+        if self.count:
+            self.drop_overdue(now, max(1, int(self.limit.rate * float(self.options.adaptive_interval))))
 
     def quit(self, waiting: Waiting) -> None:
         """Leave the line, with a token or without; if `waiting` was the watcher, another one takes over."""
-        self.line.discard(waiting)
+        self.discard(waiting)
         if self._watcher is waiting:
             self._watcher = None
-            following = next(iter(self.line), None)
+            following = next(iter(self), None)
             if following is not None:
                 # An operation that has given up leaves the line itself, and then wakes the next one.
                 self._watcher = following
@@ -205,8 +188,6 @@ class RateBucket:
 
 class RateLimiter:
     """The rate limits of a client."""
-
-    __slots__ = ("buckets",)
 
     def __init__(self, limits: Mapping[str, RateLimit]) -> None:
         self.buckets: dict[str, RateBucket] = {name: RateBucket(name, limit) for name, limit in limits.items()}

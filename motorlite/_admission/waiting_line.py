@@ -11,12 +11,14 @@ before the depth. The operations that wait for a rate limit are admitted by the 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from bisect import bisect_left, insort
 from math import inf
 from typing import TYPE_CHECKING, ClassVar, Final, Generic, Protocol, TypeVar
 
 from motorlite._admission.circuit_breaker import DurationCounter
-from motorlite._admission.orders import Adaptive, ByAge, ByPriority, Waiting
-from motorlite._admission.retry_after import Advice, next_turn
+from motorlite._admission.pace import Advice, next_turn
+from motorlite._admission.pool_queue import PoolQueue, Request
+from motorlite._connection.handshake import Purpose
 from motorlite.errors import (
     AdmissionError,
     PoolFullError,
@@ -30,40 +32,330 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from motorlite._admission.concurrency_limit import AdaptiveLimit
+    from motorlite._admission.pace import Pace
+    from motorlite._admission.pool_queue import Ticket
     from motorlite._base.values import Address
+    from motorlite._connection.connection import Connection
     from motorlite.overload import WaitQueue
 
 
 # Bytes of the bookkeeping for each waiting operation.
 OVERHEAD: Final = 200
+# How many priorities a request rises during half of the queue's timeout: from the lowest to the highest.
+_RISE: Final = 100.0
 # How much one operation changes the mean duration.
 _WEIGHT: Final = 1 / 32
 # Seconds after which the server's hint says nothing about the current load.
 _HINT_LASTS: Final = 10.0
 
-POOL_FULL: Final = "pool_full"
-QUEUE_FULL: Final = "queue_full"
-MEMORY_LIMIT: Final = "memory_limit"
+# Why an operation was refused, for the statistics.
 TIMEOUT: Final = "timeout"
-STANDING_QUEUE: Final = "standing_queue"
 
 ErrorT = TypeVar("ErrorT", bound=AdmissionError)
 
 
-class Admission(ABC):
-    """The admission of operations to one queue."""
+class InLine(Protocol):
+    """An operation that waits."""
 
-    __slots__ = (
-        "_address",
-        "_goal",
-        "_queue",
-        "_rejected",
-        "_retry_after",
-        "_waits",
-        "memory",
-        "options",
-        "priorities",
-    )
+    # Loop time at which the operation asked for a connection for the first time; a retry keeps it.
+    entered: float
+    # Loop time at which it began to wait.
+    since: float
+    # 0 to 100.
+    priority: int
+    # Continues admitted work, so it is never dropped.
+    is_admitted: bool
+    # Estimated bytes.
+    size: int
+    # Set by the order; lower ranks are served first. The second number is unique.
+    rank: tuple[float, int]
+
+    def refuse(self, error: AdmissionError) -> None:
+        """End the wait with `error`."""
+        ...
+
+
+T = TypeVar("T", bound=InLine)
+
+
+class Order(Protocol[T]):
+    """Decides which operation is served next."""
+
+    count: int
+    is_standing: bool
+
+    def __iter__(self) -> Iterator[T]: ...
+    def push(self, request: T) -> None: ...
+    def pop(self, now: float) -> T: ...
+    def discard(self, request: T) -> object: ...
+    def victim(self, newcomer: T) -> T | None: ...
+    def overdue(self, now: float, round_size: int) -> Iterable[T]: ...
+
+
+# The orders in which a configured wait queue serves: by age, by priority, and by its state (adaptive).
+#
+# All keep the requests sorted by a rank that never changes while they wait, in a list: `WaitQueue.max_depth` bounds its
+# length, so moving its items costs a few microseconds at most.
+
+
+def _rank(request: InLine) -> tuple[float, int]:
+    return request.rank
+
+
+def _age(request: InLine) -> tuple[float, int]:
+    return request.entered, request.rank[1]
+
+
+class ByAge(Generic[T]):
+    """First in, first out."""
+
+    is_standing: bool = False
+
+    def __init__(self) -> None:
+        # Number of waiting requests. A plain attribute, because every check-out and every check-in reads it.
+        self.count: int = 0
+        self._requests: list[T] = []
+        # How many requests there have been, so that equal ranks keep the order in which they came.
+        self._numbers = 0
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self._requests)
+
+    def _rank_of(self, request: T) -> float:
+        return request.entered
+
+    def push(self, request: T) -> None:
+        """Add `request`."""
+        self._numbers += 1
+        request.rank = (self._rank_of(request), self._numbers)
+        self.count += 1
+        insort(self._requests, request, key=_rank)
+
+    def pop(self, now: float) -> T:
+        """Remove and return the request that is served next."""
+        self.count -= 1
+        return self._requests.pop(0)
+
+    def ahead_of(self, request: T) -> int:
+        """Return how many requests are served before `request`, if no other one comes."""
+        return bisect_left(self._requests, request.rank, key=_rank)
+
+    def discard(self, request: T) -> bool:
+        """Remove `request`; return False if it is not in the queue."""
+        requests = self._requests
+        position = bisect_left(requests, request.rank, key=_rank)
+        if position == len(requests) or requests[position] is not request:
+            return False
+        del requests[position]
+        self.count -= 1
+        return True
+
+    def victim(self, newcomer: T) -> T | None:
+        """Return the request to drop in favor of `newcomer`: the oldest; None if that would be `newcomer` itself."""
+        return _first_droppable(self._requests)
+
+    def overdue(self, now: float, round_size: int) -> Iterable[T]:
+        """Return the requests that are not worth waiting for: none."""
+        return ()
+
+
+def _first_droppable(requests: Iterable[T]) -> T | None:
+    return next((request for request in requests if not request.is_admitted), None)
+
+
+class ByPriority(ByAge[T]):
+    """The highest priority first; of equal ones, the operation that waits longest.
+
+    A request rises by 100 priorities while it waits for half of the queue's timeout. So a request of priority 0 is only
+    overtaken by requests that ask less than half a timeout after it; later ones, even of priority 100, stay behind.
+    Ranks of two requests keep their order while both wait, since both rise alike.
+    """
+
+    def __init__(self, timeout: float) -> None:
+        super().__init__()
+        self._priorities_per_second = _RISE / (timeout / 2)
+        # The requests of each priority that may be dropped, oldest first. There are at most 101 lists, none empty.
+        self._by_priority: dict[int, list[T]] = {}
+
+    def _rank_of(self, request: T) -> float:
+        return request.entered * self._priorities_per_second - request.priority
+
+    def push(self, request: T) -> None:
+        super().push(request)
+        if not request.is_admitted:
+            insort(self._by_priority.setdefault(request.priority, []), request, key=_age)
+
+    def pop(self, now: float) -> T:
+        request = super().pop(now)
+        self._forget(request)
+        return request
+
+    def discard(self, request: T) -> bool:
+        is_here = super().discard(request)
+        if is_here:
+            self._forget(request)
+        return is_here
+
+    def victim(self, newcomer: T) -> T | None:
+        """Return the request to drop in favor of `newcomer`; None if that would be `newcomer` itself."""
+        lowest = min(self._by_priority, default=None)
+        return None if lowest is None or newcomer.priority < lowest else self._by_priority[lowest][0]
+
+    def _forget(self, request: T) -> None:
+        if request.is_admitted:
+            return
+        same = self._by_priority[request.priority]
+        del same[bisect_left(same, _age(request), key=_age)]
+        if not same:
+            del self._by_priority[request.priority]
+
+
+class Adaptive(ByAge[T]):
+    """First in, first out while the queue drains; newest first, and the oldest dropped, while it stands.
+
+    A queue stands when its oldest request has waited for at least `target` at every service for `interval` (the rule of
+    CoDel, RFC 8289, with the modes of "Fail at Scale", ACM Queue 13:8). In a standing queue, first in, first out makes
+    each caller wait until its patience is nearly used up, and then works for callers that have just left. The newest
+    callers will wait for the answer. Those behind them are unlikely to be served at all, so they get an error after
+    `interval` and can do something else. As many requests as may run at once (`round_size`) are never dropped, however
+    slow the operations are. A request that must not be dropped is served next instead.
+    """
+
+    def __init__(self, target: float, interval: float) -> None:
+        super().__init__()
+        self._target = target
+        self._interval = interval
+        # How many of the requests must not be dropped.
+        self._admitted = 0
+        # Loop time since which the oldest request was never below the target; None: it is, or nothing waits.
+        self._standing_since: float | None = None
+
+    def __iter__(self) -> Iterator[T]:
+        return reversed(self._requests) if self.is_standing else iter(self._requests)
+
+    def push(self, request: T) -> None:
+        super().push(request)
+        self._admitted += request.is_admitted
+
+    def pop(self, now: float) -> T:
+        self._look(now)
+        request = self._requests.pop(self._next(now))
+        self.count -= 1
+        self._admitted -= request.is_admitted
+        self._end_if_empty()
+        return request
+
+    def ahead_of(self, request: T) -> int:
+        position = super().ahead_of(request)
+        return self.count - 1 - position if self.is_standing else position
+
+    def _next(self, now: float) -> int:
+        if not self.is_standing:
+            return 0
+        if self._admitted:
+            for position, request in enumerate(self._requests):
+                if now - request.entered <= self._interval:
+                    break
+                if request.is_admitted:
+                    return position
+        return -1
+
+    def discard(self, request: T) -> bool:
+        is_here = super().discard(request)
+        if is_here:
+            self._admitted -= request.is_admitted
+        self._end_if_empty()
+        return is_here
+
+    def overdue(self, now: float, round_size: int) -> Iterable[T]:
+        """Return the requests that are not worth waiting for; call it after each service."""
+        if not self.is_standing:
+            return ()
+        too_many = self.count - round_size
+        oldest = self._requests[: max(too_many, 0)]
+        return [each for each in oldest if now - each.entered > self._interval and not each.is_admitted]
+
+    def _end_if_empty(self) -> None:
+        if not self.count:
+            self._standing_since, self.is_standing = None, False
+
+    def _look(self, now: float) -> None:
+        if now - self._requests[0].entered < self._target:
+            self._standing_since, self.is_standing = None, False
+        elif self._standing_since is None:
+            self._standing_since = now
+        elif now - self._standing_since >= self._interval:
+            self.is_standing = True
+
+
+class AgedQueue(PoolQueue):
+    """The same order for a configured queue: retries keep the age of their operation."""
+
+    is_standing: bool = False
+
+    def __init__(self, pace: Pace) -> None:
+        super().__init__(pace)
+        # Retries by age. They waited in an earlier attempt, so they are few, and mostly older than the others.
+        self._returned: list[Request] = []
+
+    def __iter__(self) -> Iterator[Request]:
+        yield from self._returned
+        yield from super().__iter__()
+
+    def push(self, request: Request) -> None:
+        """Add `request`."""
+        if request.entered < request.since:
+            self.count += 1
+            insort(self._returned, request, key=_entered)
+        else:
+            super().push(request)
+
+    def pop(self, now: float) -> Request:
+        """Remove and return the request that is served next."""
+        if self._returned and self._returned[0].entered <= self._oldest_entered():
+            self.count -= 1
+            return self._returned.pop(0)
+        return super().pop(now)
+
+    def discard(self, request: Request) -> None:
+        """Remove `request` if it is in the queue."""
+        if request.entered < request.since and request in self._returned:
+            self._returned.remove(request)
+            self.count -= 1
+        else:
+            super().discard(request)
+
+    def victim(self, newcomer: Request) -> Request | None:
+        """Return the request to drop in favor of `newcomer`: one that stepped aside, else the oldest, or None."""
+        aside = _first_droppable(self._aside)
+        if aside is not None:
+            return aside
+        found = (_first_droppable(self._returned), _first_droppable(self._in_order))
+        return min((request for request in found if request is not None), key=_entered, default=None)
+
+    def overdue(self, now: float, round_size: int) -> list[Request]:
+        """Return the requests that are not worth waiting for: none."""
+        return []
+
+    def _oldest_entered(self) -> float:
+        return min((next(iter(part)).entered for part in (self._in_order, self._aside) if part), default=inf)
+
+
+def _entered(request: Request) -> float:
+    return request.entered
+
+
+def order_of(options: WaitQueue) -> ByAge[T]:
+    """Return the order that the configuration names."""
+    if options.ordering == "priority":
+        return ByPriority(float(options.timeout))
+    if options.ordering == "adaptive":
+        return Adaptive(float(options.adaptive_target), float(options.adaptive_interval))
+    return ByAge()
+
+
+class WaitingLine(ABC, Generic[T]):
+    """The operations that wait, under the rules of a `WaitQueue`: it decides which may, and `order` who is next."""
 
     # The errors of operations that must not wait, or have waited too long.
     _full: ClassVar[type[AdmissionError]] = WaitQueueFullError
@@ -73,12 +365,16 @@ class Admission(ABC):
     def __init__(
         self,
         options: WaitQueue,
+        order: Order[T],
         address: Address | None,
         *,
         goal: str = "a connection",
         queue: str = "the wait queue",
     ) -> None:
         self.options: WaitQueue = options
+        self._order = order
+        # A plain attribute: every check-out and every check-in of a pool reads it.
+        self.count: int = 0
         self._address = address
         # For messages: what operations wait for, and where.
         self._goal = goal
@@ -87,7 +383,7 @@ class Admission(ABC):
         self.memory: int = 0
         # Refused operations by reason, and the ones let in by priority.
         self._rejected: dict[str, int] = {}
-        self.priorities: dict[int, int] = {}
+        self._priorities: dict[int, int] = {}
         # The waits of operations that were served, and the `retry_after` of refused ones.
         self._waits = DurationCounter()
         self._retry_after = DurationCounter()
@@ -103,6 +399,12 @@ class Admission(ABC):
     def advised(self, waiting: int, now: float) -> float:
         """Return after how many seconds the caller of a refused operation may try again; by default the estimate."""
         return self.retry_after(waiting, now)
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self._order)
 
     # --- what an operation brings ---
 
@@ -140,7 +442,7 @@ class Admission(ABC):
                 f"the operations that wait for {self._goal} use {self.memory} of {limit} bytes, and this one needs "
                 f"{size}, try again later"
             )
-            return self._refused(self._too_large(text), MEMORY_LIMIT, self.memory, int(limit), depth, now)
+            return self._refused(self._too_large(text), "memory_limit", self.memory, int(limit), depth, now)
         if depth >= options.max_depth and options.overflow_strategy != "drop_oldest":
             return self.full(depth, now, options=options)
         return None
@@ -155,7 +457,7 @@ class Admission(ABC):
         limit = (options or self.options).max_depth
         error = self._full(f"{self._queue} is full ({depth}/{limit}), try again later")
         error.wait_time = waited
-        return self._refused(error, QUEUE_FULL, depth, limit, depth, now)
+        return self._refused(error, "queue_full", depth, limit, depth, now)
 
     def timed_out(self, error: ErrorT, depth: int, waited: float, now: float) -> ErrorT:
         """Complete the error of an operation that has waited too long."""
@@ -168,7 +470,7 @@ class Admission(ABC):
             f"dropped after waiting {waited:.3f} s for {self._goal}: the queue of {depth} operations does not drain"
         )
         error.wait_time, error.phase = waited, "queue"
-        return self._refused(error, STANDING_QUEUE, depth, self.options.max_depth, depth, now)
+        return self._refused(error, "standing_queue", depth, self.options.max_depth, depth, now)
 
     def _refused(self, error: ErrorT, reason: str, depth: int, limit: int, waiting: int, now: float) -> ErrorT:
         error.address, error.depth, error.limit = self._address, depth, limit
@@ -178,157 +480,7 @@ class Admission(ABC):
         self._retry_after.add(error.retry_after)
         return error
 
-    # --- what it learns ---
-
-    def let_in(self, priority: int, size: int) -> None:
-        """Count an operation that waits from now on."""
-        self.memory += size
-        if self.options.ordering == "priority":
-            self.priorities[priority] = self.priorities.get(priority, 0) + 1
-
-    def served(self, waited: float) -> None:
-        """Count an operation that was served after waiting for `waited` seconds."""
-        self._waits.add(waited)
-
-    def stats(self, depth: int, *, is_standing: bool) -> QueueStats:
-        """Return the statistics."""
-        return QueueStats(
-            strategy=self.options.strategy,
-            depth=depth,
-            memory=self.memory,
-            rejected=dict(self._rejected),
-            timeouts=self._rejected.get(TIMEOUT, 0),
-            waits=self._waits.snapshot(),
-            retry_after=self._retry_after.snapshot(),
-            priorities=dict(self.priorities),
-            is_standing=is_standing,
-        )
-
-
-class PoolAdmission(Admission):
-    """The admission of operations to one pool of `max_size` connections (0: no limit).
-
-    Attributes:
-        limit: The adaptive limit of operations that run at once, if the server has one.
-    """
-
-    __slots__ = ("_advice", "_ages", "_hint", "_hint_until", "_max_size", "_mean", "limit")
-
-    def __init__(
-        self, options: WaitQueue, address: Address, max_size: int, ages: Callable[[float], Iterable[float]]
-    ) -> None:
-        super().__init__(options, address)
-        self._max_size = max_size
-        # Returns for how many seconds the operations of the pool have been running at a loop time.
-        self._ages = ages
-        self.limit: AdaptiveLimit | None = None
-        # The mean duration of operations in seconds; 0.0 until one has ended.
-        self._mean: float = 0.0
-        # The server's own wish in seconds, and the loop time until which it counts.
-        self._hint = 0.0
-        self._hint_until = -inf
-        self._advice = Advice()
-
-    @property
-    def capacity(self) -> int:
-        """How many operations may run at once; 0: any number, so nothing is ever refused."""
-        if self.limit is None:
-            return self._max_size
-        return min(self._max_size, self.limit.value) if self._max_size else self.limit.value
-
-    def taken(self, depth: int, now: float) -> AdmissionError:
-        capacity = self.capacity
-        text = f"all connections of the pool are taken ({capacity}/{capacity}), try again later"
-        return self._refused(PoolFullError(text), POOL_FULL, capacity, capacity, depth, now)
-
-    def worked(self, seconds: float) -> None:
-        """Record that an operation had a connection for `seconds`."""
-        mean = self._mean
-        self._mean = mean + (seconds - mean) * _WEIGHT if mean else seconds
-
-    def hinted(self, seconds: float, now: float) -> None:
-        """Record that the server asked for a pause of `seconds` (`baseBackoffMS`)."""
-        self._hint, self._hint_until = seconds, now + _HINT_LASTS
-
-    def retry_after(self, waiting: int, now: float) -> float:
-        """Estimate after how many seconds an operation behind `waiting` others gets a connection.
-
-        The server's hint counts first. Otherwise, it is the duration of operations (the mean, or that of the running
-        ones) times the rounds that the queue ahead needs; at least 1 s if no operation has ended yet.
-        """
-        if now < self._hint_until:
-            return self._hint
-        return next_turn(self._ages(now), self._mean, waiting, self.capacity)
-
-    def advised(self, waiting: int, now: float) -> float:
-        estimate = self.retry_after(waiting, now)
-        if now < self._hint_until:
-            return estimate
-        return self._advice.give(estimate, now, self._mean / max(self.capacity, 1))
-
-
-# The operations that wait for a connection or a token, under the rules of a `WaitQueue`.
-#
-# `admission` decides which operations may wait, and the order which one is served next. A line joins the two: it
-# delivers refusals, and keeps the sum of the sizes.
-
-
-class InLine(Waiting, Protocol):
-    """An operation that waits."""
-
-    # Estimated bytes.
-    size: int
-    # Loop time at which it began to wait.
-    since: float
-
-    def refuse(self, error: AdmissionError) -> None:
-        """End the wait with `error`."""
-        ...
-
-
-T = TypeVar("T", bound=InLine)
-
-
-class Order(Protocol[T]):
-    """Decides which operation is served next."""
-
-    count: int
-
-    def __iter__(self) -> Iterator[T]: ...
-    def push(self, request: T) -> None: ...
-    def pop(self, now: float) -> T: ...
-    def discard(self, request: T) -> None: ...
-    def victim(self, newcomer: T) -> T | None: ...
-    def overdue(self, now: float, round_size: int) -> Iterable[T]: ...
-
-
-def order_of(options: WaitQueue) -> ByAge[T] | ByPriority[T]:
-    """Return the order that the configuration names."""
-    if options.ordering == "priority":
-        return ByPriority(float(options.timeout))
-    if options.ordering == "adaptive":
-        return Adaptive(float(options.adaptive_target), float(options.adaptive_interval))
-    return ByAge()
-
-
-class WaitingLine(Generic[T]):
-    """The operations that wait."""
-
-    __slots__ = ("_admission", "_order", "count")
-
-    def __init__(self, admission: Admission, order: Order[T]) -> None:
-        self._admission = admission
-        self._order = order
-        # A plain attribute: every check-out and every check-in of a pool reads it.
-        self.count: int = 0
-
-    def __len__(self) -> int:
-        return self.count
-
-    def __iter__(self) -> Iterator[T]:
-        return iter(self._order)
-
-    def refusal(
+    def ask(
         self, request: T, depth: int, now: float, *, is_full: bool, options: WaitQueue | None = None
     ) -> AdmissionError | None:
         """Return the error of `request` if it must not wait. If necessary, refuse another one to make room for it.
@@ -336,14 +488,13 @@ class WaitingLine(Generic[T]):
         `depth`: how many operations wait with nothing free for them. `is_full`: nothing more will be opened for them.
         `options`: those of the call, if it has its own.
         """
-        admission = self._admission
-        error = admission.refusal(depth, request.size, now, is_full=is_full, options=options)
-        if error is None and admission.must_drop(depth, options):
+        error = self.refusal(depth, request.size, now, is_full=is_full, options=options)
+        if error is None and self.must_drop(depth, options):
             victim = self._order.victim(request)
             if victim is None:
-                return admission.full(depth, now, options=options)
+                return self.full(depth, now, options=options)
             self.discard(victim)
-            victim.refuse(admission.full(depth, now, now - victim.since, options=options))
+            victim.refuse(self.full(depth, now, now - victim.since, options=options))
         return error
 
     def push(self, request: T) -> None:
@@ -368,12 +519,144 @@ class WaitingLine(Generic[T]):
         for request in self._order.overdue(now, round_size):
             depth = self.count
             self.discard(request)
-            request.refuse(self._admission.standing(depth, now - request.since, now))
-
-    def stats(self) -> QueueStats:
-        """Return the statistics."""
-        return self._admission.stats(self.count, is_standing=getattr(self._order, "is_standing", False))
+            request.refuse(self.standing(depth, now - request.since, now))
 
     def _removed(self, request: T) -> None:
         self.count = self._order.count
-        self._admission.memory -= request.size
+        self.memory -= request.size
+
+    # --- what it learns ---
+
+    def let_in(self, priority: int, size: int) -> None:
+        """Count an operation that waits from now on."""
+        self.memory += size
+        if self.options.ordering == "priority":
+            self._priorities[priority] = self._priorities.get(priority, 0) + 1
+
+    def served(self, waited: float) -> None:
+        """Count an operation that was served after waiting for `waited` seconds."""
+        self._waits.add(waited)
+
+    def stats(self) -> QueueStats:
+        """Return the statistics."""
+        return QueueStats(
+            strategy=self.options.strategy,
+            depth=self.count,
+            memory=self.memory,
+            rejected=dict(self._rejected),
+            timeouts=self._rejected.get(TIMEOUT, 0),
+            waits=self._waits.snapshot(),
+            retry_after=self._retry_after.snapshot(),
+            priorities=dict(self._priorities),
+            is_standing=self._order.is_standing,
+        )
+
+
+class BoundedQueue(WaitingLine[Request]):
+    """The requests that wait for a connection of a pool of `max_size` connections (0: no limit).
+
+    Attributes:
+        limit: The adaptive limit of operations that run at once, if the server has one.
+    """
+
+    def __init__(
+        self,
+        options: WaitQueue,
+        address: Address,
+        max_size: int,
+        pace: Pace,
+        ages: Callable[[float], Iterable[float]],
+    ) -> None:
+        order: Order[Request] = AgedQueue(pace) if options.ordering == "fifo" else order_of(options)
+        super().__init__(options, order, address)
+        self._max_size = max_size
+        # Returns for how many seconds the operations of the pool have been running at a loop time.
+        self._ages = ages
+        self.limit: AdaptiveLimit | None = None
+        # The mean duration of operations in seconds; 0.0 until one has ended.
+        self._mean: float = 0.0
+        # The server's own wish in seconds, and the loop time until which it counts.
+        self._hint = 0.0
+        self._hint_until = -inf
+        self._advice = Advice()
+
+    @property
+    def capacity(self) -> int:
+        """How many operations may run at once; 0: any number, so nothing is ever refused."""
+        if self.limit is None:
+            return self._max_size
+        return min(self._max_size, self.limit.value) if self._max_size else self.limit.value
+
+    def taken(self, depth: int, now: float) -> AdmissionError:
+        capacity = self.capacity
+        text = f"all connections of the pool are taken ({capacity}/{capacity}), try again later"
+        return self._refused(PoolFullError(text), "pool_full", capacity, capacity, depth, now)
+
+    def worked(self, connection: Connection, now: float) -> None:
+        """Learn from an operation that returns `connection`."""
+        if connection.purpose is Purpose.OTHER:
+            seconds, mean = now - connection.in_use_since, self._mean
+            self._mean = mean + (seconds - mean) * _WEIGHT if mean else seconds
+
+    def hinted(self, seconds: float, now: float) -> None:
+        """Record that the server asked for a pause of `seconds` (`baseBackoffMS`)."""
+        self._hint, self._hint_until = seconds, now + _HINT_LASTS
+
+    def retry_after(self, waiting: int, now: float) -> float:
+        """Estimate after how many seconds an operation behind `waiting` others gets a connection.
+
+        The server's hint counts first. Otherwise, it is the duration of operations (the mean, or that of the running
+        ones) times the rounds that the queue ahead needs; at least 1 s if no operation has ended yet.
+        """
+        if now < self._hint_until:
+            return self._hint
+        return next_turn(self._ages(now), self._mean, waiting, self.capacity)
+
+    def advised(self, waiting: int, now: float) -> float:
+        estimate = self.retry_after(waiting, now)
+        if now < self._hint_until:
+            return estimate
+        return self._advice.give(estimate, now, self._mean / max(self.capacity, 1))
+
+    def fill_in(self, request: Request, ticket: Ticket, ends_at: float) -> None:
+        """Give `request` what the queue goes by. `ends_at`: when the time limit of the caller ends its wait."""
+        request.entered = ticket.entered
+        request.priority = self.priority_of(ticket.priority, ticket.assigned_priority)
+        request.options = options = ticket.options or self.options
+        request.size = self.size_of(ticket.size_hint, options)
+        request.ends_at = ends_at
+        request.is_admitted = ticket.is_admitted
+        if options.strategy == "queue" and not ticket.is_admitted:
+            request.leaves_at = request.since + float(options.timeout)
+
+    def admit(self, request: Request, room: int | None, connecting: int, now: float) -> bool:
+        """Let `request` wait, if necessary at the expense of another one; else give it the error.
+
+        `room`: how many more operations may have a connection, which need not be open yet; None: any number.
+        `connecting`: how many of these connections are being established.
+        """
+        options = request.options or self.options
+        if room is not None and self.count >= room and not request.is_admitted:
+            depth = self.count - max(room, 0)
+            error = self.ask(request, depth, now, is_full=room <= connecting, options=options)
+            if error is not None:
+                request.waiter.offer(error)
+                return False
+            request.leaves_at = request.since + float(options.timeout)
+        self.let_in(request.priority, request.size)
+        return True
+
+    def push_first(self, request: Request) -> None:
+        """Add `request` at the front, or at its rank."""
+        self.memory += request.size
+        if isinstance(self._order, AgedQueue):
+            self._order.push_first(request)
+        else:
+            self._order.push(request)  # ranks are by age
+        self.count = self._order.count
+
+    def refuse_overdue(self, now: float) -> None:
+        """Refuse the requests that an adaptive queue does not consider worth waiting for."""
+        capacity = self.capacity
+        if capacity:  # else all that wait do so for connections that are being opened
+            self.drop_overdue(now, capacity)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from motorlite._execution.reports import PublishedOperation
     from motorlite._operations.contract import CallOptions
     from motorlite._sessions.convenient import TransactionRetries
-    from motorlite._sessions.transaction import Concerns, Transaction
+    from motorlite._sessions.session import Concerns, Transaction
     from motorlite.read_concern import ReadConcern
     from motorlite.read_preferences import ServerMode
     from motorlite.write_concern import WriteConcern

@@ -7,23 +7,21 @@ neither needs a privilege: a user may see and kill operations of its own. On a m
 from __future__ import annotations
 
 import logging
-from math import inf
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from motorlite._base.deadline import Deadline
 from motorlite._base.values import format_address
+from motorlite._client.leftovers import Cleanup
 from motorlite._observe.reachability import safe_log
 from motorlite._operations.commands import RunCommand
-from motorlite._operations.contract import Call
 from motorlite._wire.replies import document, documents
 from motorlite.errors import PyMongoError
 from motorlite.read_preferences import ReadPreference
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
-    from motorlite._base.values import Address, Document
-    from motorlite._execution.executor import Executor
+    from motorlite._base.values import Address
     from motorlite._net.runtime import BackgroundTask
 
 # Seconds that one command may take, including the wait for a connection.
@@ -62,32 +60,23 @@ def _on(address: Address, command: Mapping[str, Any]) -> RunCommand:
     return RunCommand("admin", command, selector=address, read_preference=ReadPreference.PRIMARY_PREFERRED)
 
 
-class AbandonedOperations:
-    """The abandoned operations of one client. Call all methods on its event loop."""
+@dataclass(eq=False)
+class AbandonedOperations(Cleanup):
+    """The abandoned operations of one client."""
 
-    def __init__(
-        self,
-        executor: Executor,
-        *,
-        spawn: Callable[..., BackgroundTask],
-        sleep: Callable[[float], Awaitable[None]],
-        now: Callable[[], float],
-        is_strict: bool = False,
-    ) -> None:
-        self._executor = executor
-        # The stable API has neither $currentOp nor killOp, so a client that declares it strictly excepts them.
-        self._exception: Mapping[str, Any] = {"apiStrict": False} if is_strict else {}
-        # Runs a function in the background. A function spawned after the client's end never runs.
-        self._spawn = spawn
-        self._sleep = sleep
-        self._now = now
-        # The comments of operations to kill, and the task that does. A server is listed while a task serves it.
-        self._waiting: dict[Address, set[str]] = {}
-        self._tasks: dict[Address, BackgroundTask] = {}
-        # How many servers are being asked at this moment.
-        self._looks = 0
-        self._is_stopped = False
-        self._has_complained = False
+    is_strict: bool = False
+    # The comments of operations to kill, and the task that does. A server is listed while a task serves it.
+    _waiting: dict[Address, set[str]] = field(default_factory=dict)
+    _tasks: dict[Address, BackgroundTask] = field(default_factory=dict)
+    # How many servers are being asked at this moment.
+    _looks: int = 0
+    _is_stopped: bool = False
+    _has_complained: bool = False
+
+    @property
+    def _exception(self) -> Mapping[str, Any]:
+        """The stable API has neither $currentOp nor killOp, so a client that declares it strictly excepts them."""
+        return {"apiStrict": False} if self.is_strict else {}
 
     def kill(self, address: Address, comment: str) -> None:
         """Kill the operation with this comment soon, together with others of its server."""
@@ -96,7 +85,7 @@ class AbandonedOperations:
         waiting = self._waiting.get(address)
         if waiting is None:
             waiting = self._waiting[address] = set()
-            self._tasks[address] = self._spawn(self._serve, address, name="kill of abandoned operations")
+            self._tasks[address] = self.spawn(self._serve, address, name="kill of abandoned operations")
         if len(waiting) < MOST:
             waiting.add(comment)
 
@@ -128,7 +117,7 @@ class AbandonedOperations:
                     self._looks -= 1
                 missed = set() if is_last else missed | (comments - found)
                 if missed and not waiting:
-                    await self._sleep(PAUSE)
+                    await self.sleep(PAUSE)
         except PyMongoError as error:
             self._complain(address, error)
         finally:
@@ -136,7 +125,7 @@ class AbandonedOperations:
 
     async def _kill(self, address: Address, comments: set[str]) -> set[str]:
         """Kill the operations with these comments that are in progress. Return the comments found."""
-        reply = await self._run(in_progress(address, comments, self._exception))
+        reply = await self.run(in_progress(address, comments, self._exception), LIMIT)
         found = documents(document(reply, "cursor"), "firstBatch")
         left = iter(found)
         from anyio import create_task_group
@@ -150,12 +139,9 @@ class AbandonedOperations:
     async def _kill_each(self, address: Address, operations: Iterator[Mapping[str, Any]]) -> None:
         try:
             for operation in operations:
-                await self._run(kill(address, operation.get("opid"), self._exception))
+                await self.run(kill(address, operation.get("opid"), self._exception), LIMIT)
         except PyMongoError as error:
             self._complain(address, error)
-
-    async def _run(self, operation: RunCommand) -> Document:
-        return await self._executor.execute(operation, Call(None, Deadline(self._now() + LIMIT, inf, LIMIT)))
 
     def _complain(self, address: Address, error: PyMongoError) -> None:
         """Log the first failure: a cause that lasts would otherwise fill the log."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from motorlite._execution.executor import Executor
     from motorlite._net.runtime import BackgroundTask, Host, Runtime
     from motorlite._operations.cursors import LostCursor
-    from motorlite._topology.srv import SRVDiscovery
+    from motorlite._options.options import ClientOptions
     from motorlite._topology.topology import Topology
 
 # Seconds between checks for operations in flight. Having operations wake the closer would slow each of them down.
@@ -49,7 +49,7 @@ def _no_client() -> None:
 class Background:
     """The part of one client that lives on its event loop. `on_end` is a method of the client, held weakly."""
 
-    topology: Topology | SRVDiscovery
+    topology: Topology
     executor: Executor
     lost_cursors: LostCursors
     lost_transactions: LostTransactions
@@ -62,28 +62,24 @@ class Background:
         runtime: Runtime,
         on_end: Callable[[], None],
         open_cursors: WeakSet[MayBeOpen],
-        *,
-        is_load_balanced: bool,
+        options: ClientOptions,
     ) -> None:
         self._runtime = runtime
         # All cursors that have been open on a server.
         self._open_cursors = open_cursors
         self._on_end: Callable[[], Callable[[], None] | None] = WeakMethod(on_end)
-        self._is_load_balanced = is_load_balanced
+        # Those of the client, with the seeds and options that DNS records add before any server is known.
+        self.options: ClientOptions = options
         self._is_abandoned = False
         self.host: Host = runtime.host("motorlite client", self._host_ended)
 
     def serve(self, executor: Executor, *, is_strict: bool) -> None:
         """Clean up on the servers, with `executor`, what operations leave behind. `is_strict`: in the Stable API."""
-        spawn, sleep, now = self.host.spawn, self._runtime.sleep, self._runtime.now
+        facilities = executor, self.host.spawn, self._runtime.sleep, self._runtime.now
         self.executor = executor
-        self.lost_cursors = LostCursors(
-            executor, spawn=spawn, sleep=sleep, now=now, is_load_balanced=self._is_load_balanced
-        )
-        self.lost_transactions = LostTransactions(executor, spawn=spawn, sleep=sleep, now=now)
-        self.abandoned_operations = AbandonedOperations(
-            executor, spawn=spawn, sleep=sleep, now=now, is_strict=is_strict
-        )
+        self.lost_cursors = LostCursors(*facilities, is_load_balanced=lambda: self.options.load_balanced)
+        self.lost_transactions = LostTransactions(*facilities)
+        self.abandoned_operations = AbandonedOperations(*facilities, is_strict=is_strict)
 
     async def finish(self, grace: float) -> bool:
         """Release all waiters, and wait for operations in flight. False if some remain after `grace` seconds."""
@@ -164,7 +160,7 @@ class Background:
         sure to reach it.
         """
         self.executor.gossip(reply)
-        if self._is_load_balanced:
+        if self.options.load_balanced:
             return not opens_cursor(reply)
         self.lost_cursors.kill_opened(address, reply)
         return True

@@ -15,12 +15,12 @@ from motorlite._base.deadline import GRACE, Deadline
 from motorlite._base.values import format_address
 from motorlite._client import optional, settings
 from motorlite._client.background import Background, MayBeOpen
+from motorlite._client.dependencies import PRODUCTION, Dependencies
 from motorlite._client.prefetch import Prefetching
 from motorlite._client.session_turns import take_turn
-from motorlite._client.world import REAL, World
 from motorlite._connection.establish import Establisher, HandshakeSettings
 from motorlite._connection.handshake import server_api_fields
-from motorlite._connection.metadata import ENVIRONMENT_VARIABLES, faas_provider, with_info
+from motorlite._connection.metadata import ENVIRONMENT_VARIABLES, with_info
 from motorlite._execution.executor import Executor
 from motorlite._execution.reports import Reports
 from motorlite._execution.run import new_operation_id
@@ -46,11 +46,10 @@ if TYPE_CHECKING:
 
     from motorlite._base.values import Address
     from motorlite._connection.establish import EstablishmentError
-    from motorlite._net.runtime import Connector, Runtime
+    from motorlite._net.runtime import Runtime
     from motorlite._operations.cursors import LostCursor
-    from motorlite._options.options import SRV, ClientOptions
+    from motorlite._options.options import ClientOptions
     from motorlite._sessions.session import Session
-    from motorlite._topology.srv import SRVDiscovery
     from motorlite._topology.topology_description import TopologyDescription
     from motorlite.driver_info import DriverInfo
     from motorlite.read_preferences import ServerMode
@@ -58,7 +57,7 @@ if TYPE_CHECKING:
     from motorlite.stats import ClientStats
 
 # Time limit of endSessions at close, seconds.
-_FAREWELL = 1.0
+_END_SESSIONS_LIMIT = 1.0
 
 
 class Core:
@@ -68,12 +67,10 @@ class Core:
     last of these objects is dropped.
     """
 
-    def __init__(self, options: ClientOptions, world: World = REAL) -> None:
+    def __init__(self, options: ClientOptions, dependencies: Dependencies = PRODUCTION) -> None:
         # First, because `__del__` reads it.
         self._runtime: Runtime | None = None
-        # Includes the options of the TXT record after the first operation.
         self._given: ClientOptions = options
-        self.options: ClientOptions = options
         self.policy: OverloadRetry = options.overload_policy
         # None: retries have no budget.
         self._bucket = options.retry_budget
@@ -93,7 +90,7 @@ class Core:
         self._tls = optional.tls_context(options)
         self._compressors = optional.compressors(options)
         self._libraries = settings.Libraries((options.driver_info,) if options.driver_info else ())
-        self._world = world
+        self._dependencies = dependencies
         length = max_document_length(read_environment(LENGTH_VARIABLES))
         listeners = (*options.event_listeners, *optional.tracing_listeners(options, read_environment(VARIABLES)))
         self._publishers: Publishers = make_publishers(listeners, max_document_length=length)
@@ -103,11 +100,16 @@ class Core:
         self._has_lost_loop = False
         # Set by the first `enter`.
         self._background: Background
-        self.topology: Topology | SRVDiscovery
+        self.topology: Topology
         self.executor: Executor
         self.now: Callable[[], float]
         self.prefetching: Prefetching
         self.scope_deadline: Callable[[], float]
+
+    @property
+    def options(self) -> ClientOptions:
+        """The client's options, with those of the TXT record once it was read."""
+        return self._background.options if self._is_bound else self._given
 
     def _begin(self) -> None:
         """Create what belongs to one process and needs no event loop."""
@@ -167,7 +169,7 @@ class Core:
                 f"nothing is sent, because the connection string is invalid: {'; '.join(self.options.refusals)}"
             )
         if self._runtime is None:
-            self._bind(self._world.runtime())
+            self._bind(self._dependencies.runtime())
 
     def _start_afresh(self) -> None:
         """Start afresh in a forked child, which neither uses nor closes anything that the parent made."""
@@ -180,7 +182,6 @@ class Core:
                 )
             self._background.leave_to_parent()
             self._runtime = None
-        self.options = self._given
         if self._bucket is not None:
             self._bucket._renew_lock()
         chosen = self.limits
@@ -195,8 +196,7 @@ class Core:
         )
 
     def _bind(self, runtime: Runtime) -> None:
-        is_load_balanced = self.options.load_balanced
-        background = Background(runtime, self._lose_loop, self.open_cursors, is_load_balanced=is_load_balanced)
+        background = Background(runtime, self._lose_loop, self.open_cursors, self._given)
         try:
             self._assemble(runtime, background)
         except BaseException:
@@ -207,14 +207,34 @@ class Core:
         self._runtime = runtime
 
     def _assemble(self, runtime: Runtime, background: Background) -> None:
-        options = self.options
-        connector = self._world.connector(runtime, self._tls, options.proxy)
-        deployment: Topology | SRVDiscovery
+        options, world = self._given, self._dependencies
+        topology = Topology(
+            settings.initial_description(options),
+            options,
+            settings.monitor_settings(options, world.min_heartbeat_interval),
+            runtime=runtime,
+            host=background.host,
+            below=world.below,
+            publish=self._publishers.topology,
+        )
+        self.topology = background.topology = topology
         if options.srv is None:
-            deployment = self._topology(runtime, background, connector, options)
+            self._open(runtime, background, options)
         else:
-            deployment = self._discovery(options.srv, runtime, background, connector)
-        self.topology = background.topology = deployment
+            from motorlite._topology.srv import SRVSeeds
+
+            topology.seeds = SRVSeeds(
+                options.srv,
+                options,
+                topology,
+                # connectTimeoutMS=0 lifts the limit of connections only.
+                timeout=options.connect_timeout or default_setting("connectTimeoutMS"),
+                runtime=runtime,
+                host=background.host,
+                resolver=world.resolver(runtime),
+                below=world.below,
+                open_with=self._opener(runtime, background),
+            )
         self.executor = self._executor(runtime, background)
         background.serve(self.executor, is_strict=options.server_api is not None and bool(options.server_api.strict))
         if options.default_max_time_namespace is not None:
@@ -226,74 +246,36 @@ class Core:
         self.scope_deadline = runtime.scope_deadline
         self._publishers.bind(runtime.now)
 
-    def _discovery(self, srv: SRV, runtime: Runtime, background: Background, connector: Connector) -> SRVDiscovery:
-        """Create the placeholder for the topology, used until the SRV lookup finishes."""
-        from motorlite._topology.srv import SRVDiscovery, SRVPolling
+    def _opener(self, runtime: Runtime, background: Background) -> Callable[[], Callable[[ClientOptions], None] | None]:
+        """Return a weak reference to `_open`, since background work must not keep the client."""
+        core = ref(self)
+        return lambda: None if (found := core()) is None else partial(found._open, runtime, background)
 
-        options, below, host = self.options, self._world.below, background.host
-        resolver = self._world.resolver(runtime)
-        # connectTimeoutMS=0 lifts the limit of connections only.
-        timeout: float = options.connect_timeout or default_setting("connectTimeoutMS")
-        reference = ref(self)
-
-        def found(complete: ClientOptions, time_to_live: float) -> Topology:
-            core = reference()
-            if core is None:
-                raise InvalidOperation("the client was dropped")
-            core.options = complete
-            core.topology = background.topology = topology = core._topology(runtime, background, connector, complete)
-            core.executor.use(topology)
-            polling = SRVPolling(
-                srv,
-                topology,
-                time_to_live=time_to_live,
-                heartbeat_frequency=options.heartbeat_frequency,
-                timeout=timeout,
-                runtime=runtime,
-                resolver=resolver,
-                below=below,
-            )
-            host.spawn(polling.run, name=f"SRV polling {srv.host_name}")
-            return topology
-
-        return SRVDiscovery(
-            srv,
-            options,
-            settings.initial_description(options),
-            timeout=timeout,
-            runtime=runtime,
-            host=host,
-            resolver=resolver,
-            below=below,
-            found=found,
-        )
-
-    def _topology(
-        self, runtime: Runtime, background: Background, connector: Connector, options: ClientOptions
-    ) -> Topology:
-        """Create the topology from options with seeds. Monitoring of its servers starts now."""
-        world, publishers, host = self._world, self._publishers, background.host
-        environment = read_environment(ENVIRONMENT_VARIABLES)
-        is_faas = faas_provider(environment) is not None
+    def _open(self, runtime: Runtime, background: Background, options: ClientOptions) -> None:
+        """Open the topology, with options that have the seeds. Monitoring of its servers starts now."""
+        world, publishers, host = self._dependencies, self._publishers, background.host
+        background.options = options
         handshake = HandshakeSettings(
-            self._libraries.metadata(read_platform_facts(runtime.name), environment, options.app_name),
+            self._libraries.metadata(
+                read_platform_facts(runtime.name), read_environment(ENVIRONMENT_VARIABLES), options.app_name
+            ),
             load_balanced=options.load_balanced,
             compressors=self._compressors,
             backpressure=self.policy.handshake,
             server_api=options.server_api,
             is_plain=self._tls is None,
         )
+        connector = world.connector(runtime, self._tls, options.proxy)
         authenticator = optional.authenticator(options, world, runtime, host)
         pauses = options.pause_garbage_collector
         establisher = Establisher(runtime, connector, handshake, authenticator, pauses_collector=pauses)
-        limits, gates = settings.pool_options(options), None if self._limits is None else self._limits.gates
-
+        pool_options, gates = settings.pool_options(options), None if self._limits is None else self._limits.gates
         bucket = self._bucket
 
         def make_pool(address: Address, on_error: Callable[[EstablishmentError, int], None]) -> Pool:
             return Pool(
                 address,
-                limits,
+                pool_options,
                 runtime=runtime,
                 host=host,
                 establisher=establisher,
@@ -304,25 +286,14 @@ class Core:
                 on_gone=() if bucket is None else (partial(bucket.forget, address),),
             )
 
-        return Topology(
-            ObjectId(),
-            settings.initial_description(options),
-            settings.topology_settings(options),
-            settings.monitor_settings(options, world.min_heartbeat_interval, is_faas=is_faas),
-            runtime=runtime,
-            host=host,
-            establisher=establisher,
-            make_pool=make_pool,
-            below=world.below,
-            publish=publishers.topology,
-        )
+        self.topology.open(settings.initial_description(options), establisher, make_pool)
 
     def _executor(self, runtime: Runtime, background: Background) -> Executor:
-        options = self.options
+        options = self._given
         return Executor(
             self.topology,
             self.sessions,
-            settings.retry_settings(options, self._bucket, self._world.jitter),
+            settings.retry_settings(options, self._bucket, self._dependencies.jitter),
             self.limits,
             Reports(self._bucket, self._publishers),
             now=runtime.now,
@@ -359,7 +330,7 @@ class Core:
 
     def backoff(self, retries: int) -> float:
         """Return the seconds to wait before another try, after so many retries, as after overload errors."""
-        return self.policy.backoff(retries, self._world.jitter())
+        return self.policy.backoff(retries, self._dependencies.jitter())
 
     async def pause(self, until: float) -> None:
         """Wait until a loop time, or until the client closes."""
@@ -456,7 +427,7 @@ class Core:
         ids = self.sessions.drain()
         if not ids or not self.topology.description.has_known_servers:
             return
-        deadline = Deadline(self.now() + _FAREWELL, inf, _FAREWELL)
+        deadline = Deadline(self.now() + _END_SESSIONS_LIMIT, inf, _END_SESSIONS_LIMIT)
         for batch in session_batches(ids):
             operation = EndSessions(batch, selector=ReadPreference.PRIMARY_PREFERRED)
             try:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
 from math import inf
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from motorlite._base.deadline import Deadline
 from motorlite._base.error_codes import RETRYABLE_WRITE, SYSTEM_OVERLOADED
@@ -18,7 +19,10 @@ if TYPE_CHECKING:
 
     from motorlite._base.values import Address
     from motorlite._execution.executor import Executor
+    from motorlite._operations.contract import Operation
     from motorlite._sessions.session import Session
+
+R = TypeVar("R")
 
 
 # Kills, in the background, cursors that were dropped or could not be closed.
@@ -48,32 +52,35 @@ def give_back(cursor: LostCursor, executor: Executor) -> None:
         pin.release()
 
 
-class LostCursors:
-    """The lost cursors of one client. Call all methods on its event loop."""
+@dataclass(eq=False)
+class Cleanup:
+    """Commands that a client sends in the background. Call all methods on its event loop."""
 
-    def __init__(
-        self,
-        executor: Executor,
-        *,
-        spawn: Callable[..., object],
-        sleep: Callable[[float], Awaitable[None]],
-        now: Callable[[], float],
-        is_load_balanced: bool = False,
-    ) -> None:
-        self._executor = executor
-        # Each cursor then has its own connection, or that of its transaction. Releasing the latter closes it if it has
-        # open cursors.
-        self._is_load_balanced = is_load_balanced
-        # Runs a function in the background. A function spawned after the client's end never runs.
-        self._spawn = spawn
-        self._sleep = sleep
-        self._now = now
-        # Cursor ids by server, then by database and collection, which a command must name. A server is listed while a
-        # task serves it.
-        self._waiting: dict[Address, dict[tuple[str, str], list[int]]] = {}
-        # Servers whose task waits for its next attempt, and running commands for cursors that have a connection.
-        self._pausing = 0
-        self._pinned = 0
+    executor: Executor
+    # Runs a function in the background. A function spawned after the client's end never runs.
+    spawn: Callable[..., Any]
+    sleep: Callable[[float], Awaitable[None]]
+    now: Callable[[], float]
+
+    async def run(self, operation: Operation[R], limit: float, session: Session | None = None) -> R:
+        """Execute `operation` within `limit` seconds."""
+        deadline = Deadline(self.now() + limit, inf, limit)
+        return await self.executor.execute(operation, Call(session, deadline))
+
+
+@dataclass(eq=False)
+class LostCursors(Cleanup):
+    """The lost cursors of one client."""
+
+    # Each cursor then has its own connection, or that of its transaction. Releasing the latter closes it if it has
+    # open cursors.
+    is_load_balanced: Callable[[], bool] = lambda: False
+    # Cursor ids by server, then by database and collection, which a command must name. A server is listed while a
+    # task serves it.
+    _waiting: dict[Address, dict[tuple[str, str], list[int]]] = field(default_factory=dict)
+    # Servers whose task waits for its next attempt, and running commands for cursors that have a connection.
+    _pausing: int = 0
+    _pinned: int = 0
 
     @property
     def is_busy(self) -> bool:
@@ -84,16 +91,16 @@ class LostCursors:
         """Kill `cursor` soon, in one command with the cursors of its collection that are lost until then."""
         if cursor.pin is not None:
             self._pinned += 1
-            self._spawn(self._kill_pinned, cursor, name="kill of a cursor")
+            self.spawn(self._kill_pinned, cursor, name="kill of a cursor")
             return
         # The server does not require the cursor's own session here, and endSessions ends the session with its cursors.
-        give_back(cursor, self._executor)
-        if self._is_load_balanced:
+        give_back(cursor, self.executor)
+        if self.is_load_balanced():
             return
         waiting = self._waiting.get(cursor.address)
         if waiting is None:
             waiting = self._waiting[cursor.address] = {}
-            self._spawn(self._kill_waiting, cursor.address, name="kill of cursors")
+            self.spawn(self._kill_waiting, cursor.address, name="kill of cursors")
         waiting.setdefault((cursor.database, cursor.collection), []).append(cursor.cursor_id)
 
     def kill_opened(self, address: Address, reply: Mapping[str, Any]) -> None:
@@ -107,10 +114,10 @@ class LostCursors:
             if cursor.pin is not None and cursor.pin.is_usable:
                 # No second attempt: it would hold the connection.
                 with suppress(PyMongoError):
-                    await self._executor.execute(kill_command(cursor), Call(cursor.session, self._deadline()))
+                    await self.run(kill_command(cursor), LIMIT, cursor.session)
         finally:
             self._pinned -= 1
-            give_back(cursor, self._executor)
+            give_back(cursor, self.executor)
 
     async def _kill_waiting(self, address: Address) -> None:
         waiting = self._waiting[address]
@@ -127,7 +134,7 @@ class LostCursors:
                     return  # the server closes abandoned cursors later
                 self._pausing += 1
                 try:
-                    await self._sleep(pause)
+                    await self.sleep(pause)
                 finally:
                     self._pausing -= 1
         finally:
@@ -135,13 +142,10 @@ class LostCursors:
 
     async def _is_done(self, operation: KillCursors) -> bool:
         try:
-            await self._executor.execute(operation, Call(None, self._deadline()))
+            await self.run(operation, LIMIT)
         except PyMongoError as error:
             return is_settled(error)
         return True
-
-    def _deadline(self) -> Deadline:
-        return Deadline(self._now() + LIMIT, inf, LIMIT)
 
 
 def is_settled(error: PyMongoError) -> bool:
@@ -156,29 +160,15 @@ def is_settled(error: PyMongoError) -> bool:
 # Their session was dropped or left, or their abort was cancelled or did not reach the server. Otherwise they would
 # hold their locks until the server's own limit ends them, after one minute by default.
 
-# Seconds that one abort may take, with its retries.
 
+@dataclass(eq=False)
+class LostTransactions(Cleanup):
+    """The lost transactions of one client."""
 
-class LostTransactions:
-    """The lost transactions of one client. Call all methods on its event loop."""
-
-    def __init__(
-        self,
-        executor: Executor,
-        *,
-        spawn: Callable[..., object],
-        sleep: Callable[[float], Awaitable[None]],
-        now: Callable[[], float],
-    ) -> None:
-        self._executor = executor
-        # Runs a function in the background. A function spawned after the client's end never runs.
-        self._spawn = spawn
-        self._sleep = sleep
-        self._now = now
-        # Spawned aborts, except those that wait for their next attempt.
-        self._aborts = 0
-        # The sessions of these other aborts.
-        self._pausing: set[Session] = set()
+    # Spawned aborts, except those that wait for their next attempt.
+    _aborts: int = 0
+    # The sessions of these other aborts.
+    _pausing: set[Session] = field(default_factory=set)
 
     @property
     def is_busy(self) -> bool:
@@ -190,7 +180,7 @@ class LostTransactions:
 
         `has_failed`: an abort has just failed, so the next one waits.
         """
-        self._executor.open_transactions.discard(session)
+        self.executor.open_transactions.discard(session)
         moved = session.without_transaction()
         transaction = moved.transaction
         assert transaction is not None
@@ -206,16 +196,16 @@ class LostTransactions:
         held = session.end()
         if held is not None:
             held.release()
-        self._executor.release(session)
+        self.executor.release(session)
 
     def abort_all(self) -> None:
         """Abort all transactions in which no operation is running, because the client is closing."""
-        for session in list(self._executor.open_transactions):
+        for session in list(self.executor.open_transactions):
             if session.must_abort:
                 self.abort(session)
         for session in self._pausing:
             self._aborts += 1
-            self._spawn(self._abort_last, session, name="abort of a transaction")
+            self.spawn(self._abort_last, session, name="abort of a transaction")
         self._pausing = set()
 
     def _begin(self, session: Session, *, has_failed: bool = False) -> None:
@@ -224,7 +214,7 @@ class LostTransactions:
         if not transaction.has_begun:
             return
         self._aborts += 1
-        self._spawn(self._abort, session, has_failed, name="abort of a transaction")
+        self.spawn(self._abort, session, has_failed, name="abort of a transaction")
 
     async def _abort(self, session: Session, has_failed: bool) -> None:
         """Abort until the server has replied, or until its own limit is near."""
@@ -243,7 +233,7 @@ class LostTransactions:
         self._pausing.add(session)
         self._aborts -= 1
         try:
-            await self._sleep(seconds)
+            await self.sleep(seconds)
         finally:
             self._aborts += 1
             is_left = session in self._pausing
@@ -259,9 +249,8 @@ class LostTransactions:
     async def _is_done(self, session: Session) -> bool:
         from motorlite._operations.sessions import AbortTransaction
 
-        call = Call(session, Deadline(self._now() + LIMIT, inf, LIMIT))
         try:
-            await self._executor.execute(AbortTransaction(), call)
+            await self.run(AbortTransaction(), LIMIT, session)
         except PyMongoError as error:
             return is_aborted(error)
         return True

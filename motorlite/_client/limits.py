@@ -71,5 +71,5 @@ class Limits:
         return {
             name: RateLimitStats(bucket.tokens(now), queue.depth, sum(queue.rejected.values()), queue)
             for name, bucket in self.rates.buckets.items()
-            for queue in (bucket.line.stats(),)
+            for queue in (bucket.stats(),)
         }

@@ -6,19 +6,24 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+
+from motorlite.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from motorlite._client.dependencies import Dependencies
     from motorlite._client.limits import Limits
-    from motorlite._client.world import World
     from motorlite._connection.authenticate import Authenticator
     from motorlite._net.runtime import Host, Runtime
     from motorlite._net.tls import TLSContext
     from motorlite._options.options import ClientOptions
     from motorlite._wire.compression import Compressor
     from motorlite.monitoring import CircuitBreakerEvent
+
+_EXPORTER: Final = "motorlite.exporters.opentelemetry._tracing:tracing_listeners"
+_MISSING: Final = "tracing needs the package opentelemetry-api: pip install 'motorlite[opentelemetry]'"
 
 
 def check_credentials(options: ClientOptions) -> None:
@@ -64,9 +69,23 @@ def tracing_listeners(options: ClientOptions, environment: Mapping[str, str]) ->
     """
     if options.tracing is None and not environment:
         return ()
-    from motorlite._client import tracing
+    from importlib.util import find_spec
+    from pkgutil import resolve_name
 
-    return tracing.tracing_listeners(options.tracing, environment)
+    from motorlite._options.tracing import TracingOptions
+
+    effective = (options.tracing or TracingOptions()).with_environment(environment)
+    if not effective.enabled:
+        return ()
+    if find_spec("opentelemetry") is None:
+        if options.tracing is not None and options.tracing.enabled:
+            raise ConfigurationError(_MISSING)
+        warnings.warn(_MISSING, stacklevel=4)
+        return ()
+    # The exporter stands above the driver, which therefore does not import it: it is a plug-in, named here, and loaded
+    # for clients that trace. It hears the client's events like any listener.
+    listeners: tuple[Any, ...] = resolve_name(_EXPORTER)(effective)
+    return listeners
 
 
 def limits(options: ClientOptions, publish: Callable[[CircuitBreakerEvent], None] | None) -> Limits | None:
@@ -78,7 +97,7 @@ def limits(options: ClientOptions, publish: Callable[[CircuitBreakerEvent], None
     return Limits(options, publish)
 
 
-def authenticator(options: ClientOptions, world: World, runtime: Runtime, host: Host) -> Authenticator | None:
+def authenticator(options: ClientOptions, world: Dependencies, runtime: Runtime, host: Host) -> Authenticator | None:
     """Return what authenticates the client's connections; None without credentials."""
     if options.credentials is None:
         return None

@@ -1,4 +1,4 @@
-"""Pure: the settings of a client's parts, from its options."""
+"""Shell: the settings of a client's parts, from its options."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections import Counter
 from math import inf
 from typing import TYPE_CHECKING, Final
 
-from motorlite._connection.metadata import client_metadata
-from motorlite._pool.state import PoolOptions
+from motorlite._connection.metadata import ENVIRONMENT_VARIABLES, client_metadata, faas_provider
+from motorlite._net.host import read_environment
+from motorlite._pool.state import PoolSettings
 from motorlite._retry.decision import RetrySettings
 from motorlite._topology.monitor import MonitorSettings
-from motorlite._topology.topology import TopologySettings
 from motorlite._topology.topology_description import TopologyDescription
 from motorlite.retry.overload import is_asked
 
@@ -38,9 +38,9 @@ def initial_description(options: ClientOptions) -> TopologyDescription:
     )
 
 
-def pool_options(options: ClientOptions) -> PoolOptions:
+def pool_options(options: ClientOptions) -> PoolSettings:
     """Return the limits of each pool."""
-    return PoolOptions(
+    return PoolSettings(
         max_size=options.max_pool_size,
         min_size=options.min_pool_size,
         max_connecting=options.max_connecting,
@@ -54,19 +54,11 @@ def pool_options(options: ClientOptions) -> PoolOptions:
     )
 
 
-def topology_settings(options: ClientOptions) -> TopologySettings:
-    """Return the settings of server selection."""
-    return TopologySettings(
-        server_selection_timeout=options.server_selection_timeout,
-        local_threshold=options.local_threshold,
-        load_balanced=options.load_balanced,
-        server_selector=options.server_selector,
-    )
-
-
-def monitor_settings(options: ClientOptions, min_heartbeat_interval: float, *, is_faas: bool) -> MonitorSettings:
-    """Return the settings of each server's monitor. `is_faas`: the process may be frozen between two calls."""
+def monitor_settings(options: ClientOptions, min_heartbeat_interval: float) -> MonitorSettings:
+    """Return the settings of each server's monitor."""
     mode = options.server_monitoring_mode
+    # The process may be frozen between two calls.
+    is_faas = faas_provider(read_environment(ENVIRONMENT_VARIABLES)) is not None
     return MonitorSettings(
         heartbeat_frequency=options.heartbeat_frequency,
         connect_timeout=options.connect_timeout or 0.0,

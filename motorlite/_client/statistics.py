@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from motorlite._admission.gate import Gate
     from motorlite._client.limits import Limits
     from motorlite._execution.reports import Reports
-    from motorlite._topology.server import Server
+    from motorlite._topology.topology import Server
     from motorlite.retry import RetryBudget
 
 

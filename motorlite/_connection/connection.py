@@ -74,7 +74,6 @@ class Connection:
         "framer",
         "generation",
         "handshake",
-        "haste",
         "hello_duration",
         "id",
         "idle_since",
@@ -89,6 +88,7 @@ class Connection:
         "service_id",
         "stream",
         "streaming",
+        "urgency",
     )
 
     facts: ServerFacts
@@ -121,8 +121,8 @@ class Connection:
         self.idle_since: float = 0.0
         self.in_use_since: float = 0.0
         self.asked_for_at: float = 0.0
-        # The magnitude of that request's limit (`pace.haste`); None: no limit, or an unknown one.
-        self.haste: int | None = None
+        # The magnitude of that request's limit (`pace.urgency`); None: no limit, or an unknown one.
+        self.urgency: int | None = None
         # Why the pool interrupted the operation on this connection, or None.
         self.interruption: PyMongoError | None = None
         # The id of a request that was sent completely but whose caller stopped waiting for the reply, or None; and the

@@ -8,7 +8,7 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, Any, Protocol
 
-from motorlite._admission.tickets import Ticket
+from motorlite._admission.pool_queue import Ticket
 from motorlite._topology.selection import describe_selector
 from motorlite.monitoring import (
     ServerSelectionFailedEvent,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from motorlite._execution.run import Attempt, Run
     from motorlite._observe.publishing import Publisher
     from motorlite._topology.selection import Selector
-    from motorlite._topology.server import Server
+    from motorlite._topology.topology import Server
     from motorlite._topology.topology_description import TopologyDescription
 
 

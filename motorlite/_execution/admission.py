@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from motorlite._admission.gate import Gates
     from motorlite._admission.rate_limiter import RateBucket, RateLimiter
     from motorlite._execution.run import Attempt, Run
-    from motorlite._topology.server import Server
+    from motorlite._topology.topology import Server
     from motorlite.errors import AdmissionError
 
 
@@ -131,15 +131,15 @@ class AdmissionSteps:
             raise
 
     async def _take_token(self, bucket: RateBucket, run: Run, attempt: Attempt) -> None:
-        now, admission, options = self._now(), bucket.admission, run.call.options
+        now, options = self._now(), run.call.options
         if not bucket.wait(now):
             bucket.take(now)
             return
         deadline = run.call.deadline
-        until = min(now + float(admission.options.timeout), deadline.earliest())
-        priority = admission.priority_of(options.priority, options.assigned_priority)
+        until = min(now + float(bucket.options.timeout), deadline.earliest())
+        priority = bucket.priority_of(options.priority, options.assigned_priority)
         turn = self._new_turn()
-        waiting = Waiting(now, turn, priority, admission.size_of(run.operation.size_hint))
+        waiting = Waiting(now, turn, priority, bucket.size_of(run.operation.size_hint))
         error = bucket.join(waiting, until, now)
         if error is None:
             attempt.waits(now)
@@ -167,7 +167,7 @@ class AdmissionSteps:
                     return waiting.error
                 # Later than expected if getMores took tokens meanwhile, or other operations overtook it.
                 if now >= until or (bucket.due_at() > until):
-                    return bucket.admission.too_late(bucket.line.count - 1, now, now - waiting.since)
+                    return bucket.too_late(bucket.count - 1, now, now - waiting.since)
         except BaseException:
             if waiting.has_token:
                 bucket.give_back(self._now())

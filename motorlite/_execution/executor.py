@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from motorlite._operations.contract import Call, CursorReply, Operation
     from motorlite._retry.decision import RetrySettings
     from motorlite._sessions.session import SessionPool
-    from motorlite._topology.server import Server
+    from motorlite._topology.topology import Server
     from motorlite.retry import RetryBudget
 
 R = TypeVar("R")
@@ -109,9 +109,6 @@ class Executor:
         if self._admission is not None:
             self._admission.stop()
 
-    def use(self, deployment: Deployment) -> None:
-        """Execute on `deployment` from now on. Operations waiting for a server continue on it."""
-        self._deployment = self._retries.deployment = deployment
 
     def release(self, session: Session) -> None:
         """Return the server session of an implicit or ended session to the pool."""

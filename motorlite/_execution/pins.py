@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from motorlite._connection.connection import Connection
     from motorlite._operations.contract import Operation
-    from motorlite._topology.server import Server
+    from motorlite._topology.topology import Server
 
 
 class PinnedConnection:

@@ -39,7 +39,7 @@ class RetrySteps:
         sleep: Callable[[float], Awaitable[None]],
         server_selection_timeout: float,
     ) -> None:
-        # An SRV lookup replaces it.
+
         self.deployment: Deployment = deployment
         # The client is closing.
         self.is_stopped: bool = False

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from motorlite._retry.failure import TimeLimits
     from motorlite._sessions.session import ServerSession
     from motorlite._topology.selection import Selector
-    from motorlite._topology.server import Server
     from motorlite._topology.server_description import ServerDescription
+    from motorlite._topology.topology import Server
     from motorlite.errors import PyMongoError
 
 

@@ -17,7 +17,7 @@ from motorlite._execution.pins import PinnedConnection
 from motorlite._operations.contract import Kind, TransactionEnd
 from motorlite._retry.classification import may_have_been_executed, was_rejected
 from motorlite._retry.decision import Again
-from motorlite._sessions.transaction import State
+from motorlite._sessions.session import State
 from motorlite.errors import (
     AdmissionError,
     AutoReconnect,
@@ -37,10 +37,9 @@ if TYPE_CHECKING:
     from motorlite._operations.contract import Operation
     from motorlite._retry.decision import Raise
     from motorlite._retry.failure import Failure
-    from motorlite._sessions.session import ServerSession, Session
-    from motorlite._sessions.transaction import Transaction
+    from motorlite._sessions.session import ServerSession, Session, Transaction
     from motorlite._topology.selection import Selector
-    from motorlite._topology.server import Server
+    from motorlite._topology.topology import Server
     from motorlite.read_preferences import ServerMode
 
 

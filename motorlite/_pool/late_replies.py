@@ -6,6 +6,7 @@ The executor says how long each is worth waiting for.
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from motorlite import monitoring as events
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 _logger = logging.getLogger("motorlite.client")
 
 
+@dataclass(eq=False)
 class LateReplies:
     """The late replies of one pool.
 
@@ -31,40 +33,29 @@ class LateReplies:
         given_up: The number of those that were given up.
     """
 
-    def __init__(
-        self,
-        address: Address,
-        state: PoolState,
-        *,
-        runtime: Runtime,
-        host: Host,
-        learn: Callable[[Address, Mapping[str, Any]], bool],
-        perform: Callable[[], None],
-        publish: Callable[[events.PoolEvent], None] | None,
-    ) -> None:
-        self._address = address
-        self._state = state
-        self._runtime = runtime
-        self._host = host
-        # Called with every late reply; returns whether the connection is worth keeping.
-        self._learn = learn
-        # Performs the effects of the state.
-        self._perform = perform
-        # False if there is no listener and nothing is logged.
-        self._publish = publish
-        # Background tasks with their start times, by the connection whose reply they wait for.
-        self._tasks: dict[Connection, tuple[BackgroundTask, float]] = {}
-        self.drained: int = 0
-        self.given_up: int = 0
+    address: Address
+    state: PoolState
+    runtime: Runtime
+    host: Host
+    # Called with every late reply; returns whether the connection is worth keeping.
+    learn: Callable[[Address, Mapping[str, Any]], bool]
+    # Performs the effects of the state.
+    perform: Callable[[], None]
+    # False if there is no listener and nothing is logged.
+    publish: Callable[[events.PoolEvent], None] | None
+    # Background tasks with their start times, by the connection whose reply they wait for.
+    _tasks: dict[Connection, tuple[BackgroundTask, float]] = field(default_factory=dict)
+    drained: int = 0
+    given_up: int = 0
 
     def start(self, drain: Drain) -> None:
         """Wait in the background for the reply that a connection still owes."""
         connection = drain.connection
-        if self._publish:
-            self._publish(events.PendingReplyStartedEvent(self._address, connection.id, connection.owed or 0))
-        name = f"late reply {format_address(self._address)}"
-        task = self._host.spawn(self._drain, connection, drain.overdue_at, name=name)
-        self._tasks[connection] = task, self._runtime.now()
+        if self.publish:
+            self.publish(events.PendingReplyStartedEvent(self.address, connection.id, connection.owed or 0))
+        name = f"late reply {format_address(self.address)}"
+        task = self.host.spawn(self._drain, connection, drain.overdue_at, name=name)
+        self._tasks[connection] = task, self.runtime.now()
 
     def give_up(self, connection: Connection) -> None:
         """Stop waiting for the reply on a connection that is being closed, if it owes one."""
@@ -80,8 +71,8 @@ class LateReplies:
             reply = await connection.receive_owed(overdue_at)
             if reply is None:
                 if connection in self._tasks:
-                    self._state.overdue(connection, self._runtime.now())
-                    self._perform()
+                    self.state.overdue(connection, self.runtime.now())
+                    self.perform()
                 if connection not in self._tasks:
                     return  # given up, now or at the moment it became overdue
                 reply = await connection.receive_owed()
@@ -91,32 +82,32 @@ class LateReplies:
             if waiting is None:
                 return  # given up at the moment it failed
             if error.address is None:
-                error.address = self._address
+                error.address = self.address
             self._gave_up(connection, waiting[1], error)
-            self._state.drain_failed(connection, self._runtime.now())
-            self._perform()
+            self.state.drain_failed(connection, self.runtime.now())
+            self.perform()
             return
         waiting = self._tasks.pop(connection, None)
         if waiting is None:
             return  # given up at the moment it completed
-        now = self._runtime.now()
+        now = self.runtime.now()
         self.drained += 1
-        if self._publish:
+        if self.publish:
             duration = now - waiting[1]
-            self._publish(events.PendingReplySucceededEvent(self._address, connection.id, request_id, duration))
+            self.publish(events.PendingReplySucceededEvent(self.address, connection.id, request_id, duration))
         try:
-            is_worth_keeping = self._learn(self._address, reply)
+            is_worth_keeping = self.learn(self.address, reply)
         except Exception:  # a bug: the connection still goes back to the pool, to be closed
-            _logger.exception("processing a late reply from %s failed", format_address(self._address))
+            _logger.exception("processing a late reply from %s failed", format_address(self.address))
             is_worth_keeping = False
         if not is_worth_keeping:
             connection.close()
-        self._state.drained(connection, now)
-        self._perform()
+        self.state.drained(connection, now)
+        self.perform()
 
     def _gave_up(self, connection: Connection, started: float, error: PyMongoError | None) -> None:
         self.given_up += 1
-        if self._publish:
-            duration = self._runtime.now() - started
+        if self.publish:
+            duration = self.runtime.now() - started
             request_id = connection.owed or 0
-            self._publish(events.PendingReplyFailedEvent(self._address, connection.id, request_id, duration, error))
+            self.publish(events.PendingReplyFailedEvent(self.address, connection.id, request_id, duration, error))

@@ -11,7 +11,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from motorlite import monitoring as events
-from motorlite._admission.tickets import Request, Ticket
+from motorlite._admission.pool_queue import Request, Ticket
 from motorlite._base.values import format_address
 from motorlite._connection.connection import Connection
 from motorlite._connection.establish import EstablishmentError
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from bson.objectid import ObjectId
 
     from motorlite._admission.gate import Gate
-    from motorlite._admission.tickets import Establishment
+    from motorlite._admission.pool_queue import Establishment
     from motorlite._base.deadline import Deadline
     from motorlite._base.values import Address
     from motorlite._connection.establish import Establisher
     from motorlite._net.runtime import BackgroundTask, Host, Runtime
-    from motorlite._pool.state import PoolOptions
+    from motorlite._pool.state import PoolSettings
 
 _logger = logging.getLogger("motorlite.client")
 
@@ -44,7 +44,7 @@ class Pool:
     def __init__(
         self,
         address: Address,
-        options: PoolOptions,
+        options: PoolSettings,
         *,
         runtime: Runtime,
         host: Host,
@@ -63,7 +63,7 @@ class Pool:
             self.state.limit = gate.limit
             gate.refuse_waiting = self._refuse_gated
             if self.state.bounded is not None:
-                self.state.bounded.admission.limit = gate.limit
+                self.state.bounded.limit = gate.limit
         # Called when the server leaves the deployment.
         self._on_gone = on_gone if gate is None else (*on_gone, gate.gone)
         self._options = options
@@ -77,13 +77,7 @@ class Pool:
         # Background tasks by the connection that they establish.
         self._establishing: dict[Establishment, BackgroundTask] = {}
         self.late_replies: LateReplies = LateReplies(
-            address,
-            self.state,
-            runtime=runtime,
-            host=host,
-            learn=on_late_reply,
-            perform=self._perform,
-            publish=publish,
+            address, self.state, runtime, host, on_late_reply, self._perform, publish
         )
         self._maintenance: BackgroundTask | None = None
         if publish:
@@ -246,7 +240,7 @@ class Pool:
         if self.state.bounded is not None:
             hint = server_base_backoff(error)
             if hint is not None:
-                self.state.bounded.admission.hinted(hint, self._runtime.now())
+                self.state.bounded.hinted(hint, self._runtime.now())
 
     def caller_left(self, connection: Connection) -> None:
         """Record that a caller whose limit the driver cannot see cancelled the operation on `connection`."""

@@ -2,8 +2,7 @@
 
 Theory of operation (connection monitoring and pooling specification). Every change of state happens in one of the
 methods below, between two awaits of the shell, so no lock is needed. Work outside of this object (establish, close or
-interrupt a connection) is appended to `effects`, which the shell performs afterwards. What there is to change is in
-`contents`.
+interrupt a connection) is appended to `effects`, which the shell performs afterwards.
 
 Connections are established in the background, on behalf of the oldest request that has none in progress. The request
 gets the first connection that becomes free, regardless of its source. A request that gives up does not waste the
@@ -26,10 +25,8 @@ from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from motorlite._admission.pace import Pace
-from motorlite._admission.pool_queue import PoolQueue
-from motorlite._admission.retry_after import Advice, next_turn
-from motorlite._admission.tickets import Establishment
+from motorlite._admission.pace import Advice, Pace, next_turn
+from motorlite._admission.pool_queue import Establishment, PoolQueue
 from motorlite._base.values import cut, format_address
 from motorlite._connection.handshake import Purpose
 from motorlite.errors import (
@@ -46,9 +43,9 @@ if TYPE_CHECKING:
 
     from bson.objectid import ObjectId
 
-    from motorlite._admission.bounded_queue import BoundedQueue
     from motorlite._admission.concurrency_limit import AdaptiveLimit
-    from motorlite._admission.tickets import Request
+    from motorlite._admission.pool_queue import Request
+    from motorlite._admission.waiting_line import BoundedQueue
     from motorlite._base.values import Address
     from motorlite._connection.connection import Connection
     from motorlite.errors import PyMongoError
@@ -102,8 +99,6 @@ class Services:
             self._generations[service_id] = self.generation(service_id) + 1
 
 
-# What a pool holds, and the facts that follow from it. `state` changes it.
-#
 # A connection is in exactly one place: `idle`, `in_use`, `pending`, or not in the pool. A connection that is being
 # established is an `Establishment` in `connecting`. maxPoolSize limits the sum of the four.
 
@@ -116,192 +111,8 @@ class Phase(enum.Enum):
     CLOSED = "closed"
 
 
-# A global, since reading a member of an enumeration takes 0.28 µs on Python 3.11, and every operation checks out.
-_IS_CLOSED = Phase.CLOSED
-
-
-class PoolContents:
-    """The connections and the waiting requests of one pool."""
-
-    __slots__ = (
-        "_last_id",
-        "_options",
-        "address",
-        "advice",
-        "bounded",
-        "cleared_because",
-        "connecting",
-        "effects",
-        "generation",
-        "idle",
-        "in_use",
-        "is_server_gone",
-        "last_failure",
-        "limit",
-        "pace",
-        "pending",
-        "phase",
-        "queue",
-        "services",
-    )
-
-    def __init__(self, address: Address, options: PoolOptions) -> None:
-        self.address: Address = address
-        self._options = options
-        self.phase: Phase = Phase.PAUSED
-        # Incremented by every clear; connections of an older generation are stale.
-        self.generation: int = 0
-        # Behind a load balancer: the generations of its services. `generation` does not change there.
-        self.services: Services = Services()
-        # Why the pool was last cleared, for the errors of requests to a paused pool; empty if unknown.
-        self.cleared_because: str = ""
-        # Why the newest attempt to establish a connection failed, for the errors of requests that time out; empty
-        # if it succeeded, or the pool was cleared since.
-        self.last_failure: str = ""
-        # The pool was closed because its server left the deployment.
-        self.is_server_gone: bool = False
-        # The most recently checked in connection is at the right end and is taken first, so that surplus connections
-        # stay idle.
-        self.idle: deque[Connection] = deque()
-        self.in_use: set[Connection] = set()
-        # Connections that await the reply of an abandoned request, oldest first. True: the reply is overdue.
-        self.pending: OrderedDict[Connection, bool] = OrderedDict()
-        # How many operations may run at once, if the client limits that further than by maxPoolSize.
-        self.limit: AdaptiveLimit | None = None
-        # In the order of their start.
-        self.connecting: dict[Establishment, None] = {}
-        # How long operations take here, and how long callers wait.
-        self.pace: Pace = Pace()
-        # The advice to callers that waited too long. A configured wait queue has its own.
-        self.advice: Advice = Advice()
-        # The configured wait queue, or None.
-        self.bounded: BoundedQueue | None = None
-        if options.wait_queue is not None:
-            from motorlite._admission.bounded_queue import BoundedQueue
-
-            self.bounded = BoundedQueue(options.wait_queue, address, options.max_size, self.pace, self.ages)
-        self.queue: PoolQueue | BoundedQueue = PoolQueue(self.pace) if self.bounded is None else self.bounded
-        # Effects for the shell to perform next.
-        self.effects: list[Effect] = []
-        self._last_id = 0
-
-    # --- changes of single fields ---
-
-    def _enter(self, phase: Phase) -> None:
-        self.phase = phase
-
-    def _make_stale(self, because: str) -> None:
-        """Begin a new generation, and pause."""
-        self.generation += 1
-        self.phase = Phase.PAUSED
-        self.cleared_because = because
-        self.last_failure = ""
-
-    def _replace_idle(self, connections: list[Connection]) -> None:
-        self.idle = deque(connections)
-
-    # --- facts ---
-
-    @property
-    def created(self) -> int:
-        """The number of connections started so far."""
-        return self._last_id
-
-    @property
-    def total(self) -> int:
-        """The number of connections, including those being established."""
-        return len(self.idle) + len(self.in_use) + len(self.pending) + len(self.connecting)
-
-    @property
-    def _is_full(self) -> bool:
-        """Whether all connections are in use, so that waiting requests can only wait for one of these."""
-        return not self.connecting and not self.pending and 0 < self._options.max_size <= len(self.in_use)
-
-    @property
-    def running(self) -> int:
-        """The number of operations that the server seems to work on: not those whose pending reply is overdue."""
-        return len(self.in_use) + len(self.pending) - sum(self.pending.values())
-
-    @property
-    def room(self) -> int | None:
-        """How many more operations may have a connection, whether it is open yet or not; None: any number."""
-        size, limit = self._options.max_size, self.limit
-        room = size - len(self.in_use) - len(self.pending) if size else None
-        if limit is None:
-            return room
-        permitted = limit.value - self.running
-        return permitted if room is None else min(room, permitted)
-
-    def may_use(self) -> bool:
-        """Whether the concurrency limit, if there is one, permits another operation."""
-        return self.limit is None or self.running < self.limit.value
-
-    def ages(self, now: float) -> list[float]:
-        """Return how many seconds the operations have been running, including those without a caller."""
-        return [now - connection.in_use_since for connection in (*self.in_use, *self.pending)]
-
-    def retry_after(self, now: float) -> float:
-        """Estimate after how many seconds an operation that arrives now gets a connection."""
-        if self.bounded is not None:
-            return self.bounded.admission.retry_after(self.queue.count, now)
-        return next_turn(self.ages(now), self.pace.mean(now), self.queue.count, self._options.max_size)
-
-    def count(self, purpose: Purpose) -> int:
-        """Return the number of connections in use for `purpose`."""
-        return sum(connection.purpose is purpose for connection in self.in_use)
-
-    def generation_for(self, service_id: ObjectId | None) -> int:
-        """Return the generation of new connections, to the service behind a load balancer if one is given."""
-        return self.generation if service_id is None else self.services.generation(service_id)
-
-    def _perished(self, connection: Connection, now: float) -> str | None:
-        """Return why `connection` must no longer be used, or None."""
-        service_id = connection.service_id
-        if connection.generation != (self.generation if service_id is None else self.services.generation(service_id)):
-            # A broken connection may have caused the clear itself; that does not make it stale.
-            is_broken = connection.stream.is_closed and connection.interruption is None
-            return ConnectionClosedReason.ERROR if is_broken else ConnectionClosedReason.STALE
-        if self.phase is _IS_CLOSED:
-            return ConnectionClosedReason.POOL_CLOSED
-        if connection.stream.is_closed:
-            return ConnectionClosedReason.ERROR
-        idle_for = now - connection.idle_since
-        limit = self._options.max_idle_time
-        if limit is not None and idle_for > limit:
-            return ConnectionClosedReason.IDLE
-        if idle_for > connection.stream.ask_after and not connection.stream.is_healthy():
-            return ConnectionClosedReason.ERROR
-        return None
-
-    def numbers(self) -> dict[str, int]:
-        """Return the numbers that the errors of requests that time out show."""
-        numbers = {
-            "maxPoolSize": self._options.max_size,
-            "connections in use by cursors": self.count(Purpose.CURSOR),
-            "connections in use by transactions": self.count(Purpose.TRANSACTION),
-            "connections in use by other operations": self.count(Purpose.OTHER),
-            "idle": len(self.idle),
-            "being established": len(self.connecting),
-            "more operations waiting": len(self.queue),
-        }
-        if self.pending:
-            numbers["waiting for the reply to an abandoned operation"] = len(self.pending)
-        return numbers
-
-    def cause(self, waited: float, now: float) -> str:
-        """Return why a request got no connection within `waited` seconds; empty if the numbers show it."""
-        if self.limit is not None and not self.may_use():
-            return f"the concurrency limit allows {self.limit.value} operations at once, and {self.running} are running"
-        if self.idle:
-            return "a connection became free at the moment when the time was up"
-        if not self.connecting:
-            return ""
-        oldest = next(iter(self.connecting))
-        age = now - oldest.started_at
-        if not self.last_failure and age < waited / 2:
-            return ""
-        before = f"; the attempt before it failed: {self.last_failure}" if self.last_failure else ""
-        return f"{oldest.step} {age:.3f} s{before}"
+# Globals, since reading a member of an enumeration takes 0.28 µs on Python 3.11, and every operation checks out.
+_READY, _CLOSED, _OTHER = Phase.READY, Phase.CLOSED, Purpose.OTHER
 
 
 # The effects that the state of a pool requests from its shell.
@@ -350,7 +161,7 @@ Effect: TypeAlias = Establish | Abandon | Close | Drain | Interrupt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PoolOptions:
+class PoolSettings:
     """The settings of a pool; times in seconds."""
 
     # 0: no limit.
@@ -374,22 +185,6 @@ class PoolOptions:
 
 
 # The errors of operations that get no connection from a pool.
-
-
-def closed(address: Address) -> PoolClosedError:
-    """Return the error of an operation whose client was closed."""
-    return PoolClosedError(f"the connection pool of {format_address(address)} is closed")
-
-
-def server_left(address: Address) -> PoolClearedError:
-    """Return the error of an operation whose server left the deployment."""
-    return PoolClearedError(f"{format_address(address)} has left the deployment")
-
-
-def cleared(address: Address, because: str) -> PoolClearedError:
-    """Return the error of an operation whose pool was cleared; `because` may be empty."""
-    reason = f": {because}" if because else ""
-    return PoolClearedError(f"the connection pool of {format_address(address)} was cleared{reason}")
 
 
 def breaker_opened(address: Address, waited: float, retry_after: float) -> CircuitBreakerOpenError:
@@ -423,14 +218,153 @@ def timed_out(
 MAX_PENDING: Final = 100
 # The errors of a paused pool show at most this many characters of the reason for the clear.
 _MAX_REASON: Final = 1000
-# Globals, since reading a member of an enumeration takes 0.28 µs on Python 3.11, and every operation checks out.
-_READY, _CLOSED, _OTHER = Phase.READY, Phase.CLOSED, Purpose.OTHER
 
 
-class PoolState(PoolContents):
-    """The state of one pool, and all of its changes."""
+class PoolState:
+    """The connections and the waiting requests of one pool, and all changes of them."""
 
-    __slots__ = ()
+    def __init__(self, address: Address, options: PoolSettings) -> None:
+        self.address: Address = address
+        self._options = options
+        self.phase: Phase = Phase.PAUSED
+        # Incremented by every clear; connections of an older generation are stale.
+        self.generation: int = 0
+        # Behind a load balancer: the generations of its services. `generation` does not change there.
+        self.services: Services = Services()
+        # Why the pool was last cleared, for the errors of requests to a paused pool; empty if unknown.
+        self.cleared_because: str = ""
+        # Why the newest attempt to establish a connection failed, for the errors of requests that time out; empty
+        # if it succeeded, or the pool was cleared since.
+        self.last_failure: str = ""
+        # The pool was closed because its server left the deployment.
+        self.is_server_gone: bool = False
+        # The most recently checked in connection is at the right end and is taken first, so that surplus connections
+        # stay idle.
+        self.idle: deque[Connection] = deque()
+        self.in_use: set[Connection] = set()
+        # Connections that await the reply of an abandoned request, oldest first. True: the reply is overdue.
+        self.pending: OrderedDict[Connection, bool] = OrderedDict()
+        # How many operations may run at once, if the client limits that further than by maxPoolSize.
+        self.limit: AdaptiveLimit | None = None
+        # In the order of their start.
+        self.connecting: dict[Establishment, None] = {}
+        # How long operations take here, and how long callers wait.
+        self.pace: Pace = Pace()
+        # The advice to callers that waited too long. A configured wait queue has its own.
+        self.advice: Advice = Advice()
+        # The configured wait queue, or None.
+        self.bounded: BoundedQueue | None = None
+        if options.wait_queue is not None:
+            from motorlite._admission.waiting_line import BoundedQueue
+
+            self.bounded = BoundedQueue(options.wait_queue, address, options.max_size, self.pace, self.ages)
+        self.queue: PoolQueue | BoundedQueue = PoolQueue(self.pace) if self.bounded is None else self.bounded
+        # Effects for the shell to perform next.
+        self.effects: list[Effect] = []
+        self._last_id = 0
+
+    # --- facts ---
+
+    @property
+    def created(self) -> int:
+        """The number of connections started so far."""
+        return self._last_id
+
+    @property
+    def total(self) -> int:
+        """The number of connections, including those being established."""
+        return len(self.idle) + len(self.in_use) + len(self.pending) + len(self.connecting)
+
+    @property
+    def _is_full(self) -> bool:
+        """Whether all connections are in use, so that waiting requests can only wait for one of these."""
+        return not self.connecting and not self.pending and 0 < self._options.max_size <= len(self.in_use)
+
+    @property
+    def running(self) -> int:
+        """The number of operations that the server seems to work on: not those whose pending reply is overdue."""
+        return len(self.in_use) + len(self.pending) - sum(self.pending.values())
+
+    @property
+    def room(self) -> int | None:
+        """How many more operations may have a connection, whether it is open yet or not; None: any number."""
+        size, limit = self._options.max_size, self.limit
+        room = size - len(self.in_use) - len(self.pending) if size else None
+        if limit is None:
+            return room
+        permitted = limit.value - self.running
+        return permitted if room is None else min(room, permitted)
+
+    def may_use(self) -> bool:
+        """Whether the concurrency limit, if there is one, permits another operation."""
+        return self.limit is None or self.running < self.limit.value
+
+    def ages(self, now: float) -> list[float]:
+        """Return how many seconds the operations have been running, including those without a caller."""
+        return [now - connection.in_use_since for connection in (*self.in_use, *self.pending)]
+
+    def retry_after(self, now: float) -> float:
+        """Estimate after how many seconds an operation that arrives now gets a connection."""
+        if self.bounded is not None:
+            return self.bounded.retry_after(self.queue.count, now)
+        return next_turn(self.ages(now), self.pace.mean(now), self.queue.count, self._options.max_size)
+
+    def count(self, purpose: Purpose) -> int:
+        """Return the number of connections in use for `purpose`."""
+        return sum(connection.purpose is purpose for connection in self.in_use)
+
+    def generation_for(self, service_id: ObjectId | None) -> int:
+        """Return the generation of new connections, to the service behind a load balancer if one is given."""
+        return self.generation if service_id is None else self.services.generation(service_id)
+
+    def _perished(self, connection: Connection, now: float) -> str | None:
+        """Return why `connection` must no longer be used, or None."""
+        service_id = connection.service_id
+        if connection.generation != (self.generation if service_id is None else self.services.generation(service_id)):
+            # A broken connection may have caused the clear itself; that does not make it stale.
+            is_broken = connection.stream.is_closed and connection.interruption is None
+            return ConnectionClosedReason.ERROR if is_broken else ConnectionClosedReason.STALE
+        if self.phase is _CLOSED:
+            return ConnectionClosedReason.POOL_CLOSED
+        if connection.stream.is_closed:
+            return ConnectionClosedReason.ERROR
+        idle_for = now - connection.idle_since
+        limit = self._options.max_idle_time
+        if limit is not None and idle_for > limit:
+            return ConnectionClosedReason.IDLE
+        if idle_for > connection.stream.ask_after and not connection.stream.is_healthy():
+            return ConnectionClosedReason.ERROR
+        return None
+
+    def numbers(self) -> dict[str, int]:
+        """Return the numbers that the errors of requests that time out show."""
+        numbers = {
+            "maxPoolSize": self._options.max_size,
+            "connections in use by cursors": self.count(Purpose.CURSOR),
+            "connections in use by transactions": self.count(Purpose.TRANSACTION),
+            "connections in use by other operations": self.count(Purpose.OTHER),
+            "idle": len(self.idle),
+            "being established": len(self.connecting),
+            "more operations waiting": len(self.queue),
+        }
+        if self.pending:
+            numbers["waiting for the reply to an abandoned operation"] = len(self.pending)
+        return numbers
+
+    def cause(self, waited: float, now: float) -> str:
+        """Return why a request got no connection within `waited` seconds; empty if the numbers show it."""
+        if self.limit is not None and not self.may_use():
+            return f"the concurrency limit allows {self.limit.value} operations at once, and {self.running} are running"
+        if self.idle:
+            return "a connection became free at the moment when the time was up"
+        if not self.connecting:
+            return ""
+        oldest = next(iter(self.connecting))
+        age = now - oldest.started_at
+        if not self.last_failure and age < waited / 2:
+            return ""
+        before = f"; the attempt before it failed: {self.last_failure}" if self.last_failure else ""
+        return f"{oldest.step} {age:.3f} s{before}"
 
     # --- check-out and check-in ---
 
@@ -445,7 +379,7 @@ class PoolState(PoolContents):
             if reason is None:
                 self.in_use.add(connection)
                 connection.asked_for_at = connection.in_use_since = now
-                connection.haste = None  # the limit does not matter for a caller that need not wait
+                connection.urgency = None  # the limit does not matter for a caller that need not wait
                 return connection
             self._drop(connection, reason)
         return None
@@ -472,7 +406,7 @@ class PoolState(PoolContents):
             pace = self.pace.mean(now) / max(self._options.max_size, 1)
             error.retry_after = max(self.advice.give(self.retry_after(now), now, pace), waited)
         else:
-            self.bounded.admission.timed_out(error, self.queue.count, waited, now)
+            self.bounded.timed_out(error, self.queue.count, waited, now)
         return error
 
     def stay(self, request: Request, now: float) -> None:
@@ -499,7 +433,7 @@ class PoolState(PoolContents):
         self.in_use.discard(connection)
         is_waited_for = self.queue.count
         if (is_waited_for or self.pending) and connection.owed is None and connection.purpose is _OTHER:
-            self.pace.worked(now - connection.in_use_since, now, connection.haste)
+            self.pace.worked(now - connection.in_use_since, now, connection.urgency)
         if self.bounded is not None:
             self.bounded.worked(connection, now)
         if (
@@ -566,7 +500,7 @@ class PoolState(PoolContents):
     def drained(self, connection: Connection, now: float) -> None:
         """Keep a pending connection whose reply has arrived."""
         del self.pending[connection]
-        self.pace.drained(now - connection.in_use_since, now, connection.haste)
+        self.pace.drained(now - connection.in_use_since, now, connection.urgency)
         self._keep(connection, now)
         self.serve(now)
 
@@ -614,10 +548,10 @@ class PoolState(PoolContents):
                 continue
             request.release()
             self.in_use.add(connection)
-            connection.asked_for_at, connection.in_use_since, connection.haste = request.since, now, request.haste
+            connection.asked_for_at, connection.in_use_since, connection.urgency = request.since, now, request.urgency
             if request.waiter.offer(connection):
                 if self.bounded is not None:
-                    self.bounded.admission.served(now - request.since)
+                    self.bounded.served(now - request.since)
                 return
             self.in_use.discard(connection)
         self.idle.append(connection)
@@ -686,7 +620,7 @@ class PoolState(PoolContents):
         Call `serve` after the topology has handled the error, which may clear the pool.
         """
         del self.connecting[establishment]
-        self.last_failure: str = cut(str(error), _MAX_REASON)
+        self.last_failure = cut(str(error), _MAX_REASON)
         request = establishment.request
         if request is not None:
             request.release()
@@ -708,7 +642,7 @@ class PoolState(PoolContents):
             else:
                 self._drop(connection, reason)
         if len(kept) < len(self.idle):
-            self._replace_idle(kept)
+            self.idle = deque(kept)
 
     # --- life cycle ---
 
@@ -716,7 +650,7 @@ class PoolState(PoolContents):
         """Allow connections; return False if they were already allowed or the pool is closed."""
         if self.phase is not Phase.PAUSED:
             return False
-        self._enter(_READY)
+        self.phase = _READY
         return True
 
     def clear(self, because: BaseException | None, *, interrupt_in_use: bool = False) -> bool:
@@ -724,7 +658,10 @@ class PoolState(PoolContents):
         if self.phase is Phase.CLOSED:
             return False
         was_ready = self.phase is _READY
-        self._make_stale("" if because is None else cut(str(because), _MAX_REASON))
+        self.generation += 1
+        self.phase = Phase.PAUSED
+        self.cleared_because = "" if because is None else cut(str(because), _MAX_REASON)
+        self.last_failure = ""
         self._discard_all(ConnectionClosedReason.STALE)
         if interrupt_in_use:
             self.effects.extend(Interrupt(connection) for connection in self.in_use)
@@ -738,7 +675,7 @@ class PoolState(PoolContents):
         self.services.clear(service_id)
         stale = [connection for connection in self.idle if connection.service_id == service_id]
         if stale:
-            self._replace_idle([connection for connection in self.idle if connection.service_id != service_id])
+            self.idle = deque(connection for connection in self.idle if connection.service_id != service_id)
         for connection in stale:
             self._drop(connection, ConnectionClosedReason.STALE)
         return True
@@ -750,7 +687,7 @@ class PoolState(PoolContents):
         """
         if self.phase is Phase.CLOSED:
             return False
-        self._enter(Phase.CLOSED)
+        self.phase = _CLOSED
         self.is_server_gone = is_server_gone
         self._discard_all(ConnectionClosedReason.POOL_CLOSED)
         self._give_up_replies(ConnectionClosedReason.POOL_CLOSED)
@@ -758,7 +695,7 @@ class PoolState(PoolContents):
 
     def refuse_waiting(self) -> None:
         """Fail all waiters because the client is being closed; connections in use may still be checked in."""
-        self._refuse_waiting(lambda: closed(self.address))
+        self._refuse_waiting(self._closed)
 
     def refuse_gated(self, retry_after: float, now: float) -> int:
         """Fail the waiters that the server's breaker stops, because it has opened. Returns their number."""
@@ -791,7 +728,12 @@ class PoolState(PoolContents):
         self.idle.clear()
         self.connecting.clear()
 
+    def _closed(self) -> PoolClosedError:
+        return PoolClosedError(f"the connection pool of {format_address(self.address)} is closed")
+
     def _refusal(self) -> PyMongoError:
-        if self.phase is not Phase.CLOSED:
-            return cleared(self.address, self.cleared_because)
-        return server_left(self.address) if self.is_server_gone else closed(self.address)
+        where = format_address(self.address)
+        if self.phase is not _CLOSED:
+            reason = f": {self.cleared_because}" if self.cleared_because else ""
+            return PoolClearedError(f"the connection pool of {where} was cleared{reason}")
+        return PoolClearedError(f"{where} has left the deployment") if self.is_server_gone else self._closed()

@@ -64,8 +64,6 @@ class After(Enum):
 class TransactionRetries:
     """The retries of one call of `with_transaction`."""
 
-    __slots__ = ("_attempts", "_budget", "_commits", "_deadline", "_jitter", "_until")
-
     def __init__(
         self, deadline: Deadline, jitter: Callable[[], float], now: float, budget: RetryBudget | None = None
     ) -> None:

@@ -132,7 +132,7 @@ class Monitor:
         # Loop time at which the next streamed check would begin if each one had waited for the interval.
         self._due = -inf
         # The last check was awaited: the server chose when to reply.
-        self._has_news = False
+        self._was_awaited = False
         # Waiter for the pause between two checks, and whether a check was requested in the meantime.
         self._sleeper: Waiter | None = None
         self._is_check_wanted = False
@@ -181,7 +181,7 @@ class Monitor:
                     is_next_at_once = False
                 if not is_next_at_once:
                     await self._sleep()
-                elif self._has_news:
+                elif self._was_awaited:
                     await self._pace()
         finally:
             self._close()
@@ -193,7 +193,7 @@ class Monitor:
         if self._publish:
             self._publish(events.ServerHeartbeatStartedEvent(self.address, awaited))
         self._is_checking = True
-        self._has_news = False
+        self._was_awaited = False
         try:
             reply = await self._hello()
             if self._is_check_cancelled:
@@ -218,7 +218,7 @@ class Monitor:
         if self._publish:
             self._publish(events.ServerHeartbeatSucceededEvent(self.address, awaited, now - started, reply))
         self._reply = reply
-        self._has_news = awaited
+        self._was_awaited = awaited
         self._on_checked(description)
         if self._is_streaming and not self._is_measuring:
             self._is_measuring = True

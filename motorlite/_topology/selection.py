@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar
 
 from motorlite._base import wire_versions
 from motorlite._base.values import Address, cut, format_address
-from motorlite._topology.eligibility import (
+from motorlite._topology.server_description import (
+    MAX_SHOWN,
     NO_MAX_STALENESS,
     Preference,
+    ServerDescription,
     check_max_staleness,
     servers_for_read,
     servers_for_write,
 )
-from motorlite._topology.server_description import MAX_SHOWN, ServerDescription
 from motorlite.errors import ConfigurationError, OperationFailure, PyMongoError
 from motorlite.read_preferences import MODES
 

@@ -6,8 +6,10 @@ be interrupted (server discovery and monitoring specification, "Why synchronize 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+from bson.objectid import ObjectId
 
 from motorlite import monitoring as events
 from motorlite._base.values import format_address
@@ -15,7 +17,6 @@ from motorlite._net.runtime import WaitTimeout
 from motorlite._topology.error_handling import ErrorFacts, on_check_error, on_error
 from motorlite._topology.monitor import Monitor
 from motorlite._topology.selection import choose, describe_failure, describe_limit, suitable_servers
-from motorlite._topology.server import Server
 from motorlite._topology.server_description import ServerDescription
 from motorlite._topology.topology_description import TopologyChange, TopologyDescription
 from motorlite.errors import AutoReconnect, ConfigurationError, InvalidOperation, ServerSelectionTimeoutError
@@ -24,28 +25,68 @@ from motorlite.topology_description import TopologyType
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from bson.objectid import ObjectId
-
+    from motorlite._admission.gate import Gate
     from motorlite._base.deadline import Deadline
     from motorlite._base.values import Address
     from motorlite._connection.establish import Establisher, EstablishmentError
     from motorlite._net.runtime import Host, Runtime, Waiter
+    from motorlite._options.options import ClientOptions
     from motorlite._pool.pool import Pool
     from motorlite._topology.error_handling import ErrorEffect
     from motorlite._topology.monitor import MonitorSettings
-    from motorlite._topology.selection import Selector, ServerSelector
+    from motorlite._topology.selection import Selector
     from motorlite.errors import PyMongoError
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopologySettings:
-    """The settings of selection and discovery; times in seconds."""
+class OnError(Protocol):
+    """Takes the error of an operation on an established connection of `generation` (`server.OnError`).
 
-    server_selection_timeout: float
-    local_threshold: float
-    load_balanced: bool
-    # The application's own filter.
-    server_selector: ServerSelector | None
+    `topology_version` is that of the reply, for errors that do not contain the whole reply.
+    """
+
+    def __call__(
+        self,
+        error: PyMongoError,
+        generation: int,
+        *,
+        topology_version: Mapping[str, Any] | None = None,
+        service_id: ObjectId | None = None,
+    ) -> None: ...
+
+
+class Server:
+    """A selectable server."""
+
+    __slots__ = ("address", "attempts", "attempts_ended", "description", "failed", "gate", "monitor", "pool")
+
+    # Updates the topology; which sets it.
+    failed: OnError
+
+    def __init__(self, description: ServerDescription, pool: Pool, monitor: Monitor | None) -> None:
+        self.address: Address = description.address
+        # The newest description; an operation reads the minimum round-trip time from it when it selects the server.
+        self.description: ServerDescription = description
+        self.pool: Pool = pool
+        # The breaker and the concurrency limit, for the executor; monitors ignore them. None: neither is configured.
+        self.gate: Gate | None = pool.gate
+        # None behind a load balancer.
+        self.monitor: Monitor | None = monitor
+        # Numbers of attempts of operations that selected this server, and of those that ended.
+        self.attempts: int = 0
+        self.attempts_ended: int = 0
+
+    @property
+    def operation_count(self) -> int:
+        """The number of operations that hold or wait for a connection, for the choice between two servers."""
+        return self.attempts - self.attempts_ended
+
+
+class Seeds(Protocol):
+    """Looks for the seeds of a topology, which then waits for them (`srv`)."""
+
+    def look_up(self) -> None: ...
+    def too_late(self, words: str) -> ServerSelectionTimeoutError: ...
+    def own_error(self, error: Exception) -> PyMongoError: ...
 
 
 class Topology:
@@ -53,30 +94,28 @@ class Topology:
 
     def __init__(
         self,
-        topology_id: ObjectId,
         description: TopologyDescription,
-        settings: TopologySettings,
+        options: ClientOptions,
         monitor_settings: MonitorSettings,
         *,
         runtime: Runtime,
         host: Host,
-        establisher: Establisher,
-        make_pool: Callable[[Address, Callable[[EstablishmentError, int], None]], Pool],
         below: Callable[[int], int],
         publish: Callable[[Any], None] | None,
     ) -> None:
-        self.description: TopologyDescription = TopologyDescription.empty()
-        self._id = topology_id
-        self._settings = settings
+        """Create it without servers: `open` brings them. `options`: those of selection, which no DNS record changes."""
+        self.description: TopologyDescription = description
+        self._id = ObjectId()
+        self._options = options
         self._monitor_settings = monitor_settings
         self._runtime = runtime
         self._host = host
-        self._establisher = establisher
-        self._make_pool = make_pool
         # Returns a random whole number below its argument.
         self._below = below
         # False if there is no listener and nothing is logged.
         self._publish = publish
+        # Looks for the seeds that `open` needs; None once it was called.
+        self.seeds: Seeds | None = None
         self._servers: dict[Address, Server] = {}
         # Suitable servers by selector, so that selection is a single dictionary look-up. Every change clears it.
         self._suitable: dict[Any, tuple[Server, ...]] = {}
@@ -86,14 +125,26 @@ class Topology:
         self._only: Server | None = None
         self._waiters: set[Waiter] = set()
         # The client is being closed, so waiting has ended.
-        self._is_stopped = False
+        self.is_stopped: bool = False
         self._is_closed = False
         # Servers that left the deployment while operations were in flight on them.
         self._left: list[Server] = []
-        if publish:
-            publish(events.TopologyOpenedEvent(topology_id))
+
+    def open(
+        self,
+        description: TopologyDescription,
+        establisher: Establisher,
+        make_pool: Callable[[Address, Callable[[EstablishmentError, int], None]], Pool],
+    ) -> None:
+        """Start monitoring the seeds."""
+        self.seeds = None
+        self._establisher = establisher
+        self._make_pool = make_pool
+        if self._publish:
+            self._publish(events.TopologyOpenedEvent(self._id))
+        self.description = TopologyDescription.empty()
         self._replace(description, None)
-        if settings.load_balanced:
+        if description.topology_type is TopologyType.LoadBalanced:
             for address in list(self._servers):
                 self._apply(ServerDescription.load_balancer(address))
 
@@ -119,10 +170,10 @@ class Topology:
             if found is None:
                 found = self._find(selector, ())
                 # An application's own selector may return something else the next time.
-                if found and self._settings.server_selector is None:
+                if found and self._options.server_selector is None:
                     self._suitable[selector] = found
             candidates = found
-            if len(found) == 1 and self._settings.server_selector is None:
+            if len(found) == 1 and self._options.server_selector is None:
                 self._latest, self._only = selector, found[0]
         count = len(candidates)
         if count == 1:
@@ -140,9 +191,9 @@ class Topology:
             self.description,
             selector,
             deprioritized=deprioritized,
-            local_threshold=self._settings.local_threshold,
+            local_threshold=self._options.local_threshold,
             heartbeat_frequency=self._monitor_settings.heartbeat_frequency,
-            server_selector=self._settings.server_selector,
+            server_selector=self._options.server_selector,
         )
         # An application's own selector may return servers that are not (or no longer) in the deployment.
         found = (self._servers.get(description.address) for description in descriptions)
@@ -168,7 +219,7 @@ class Topology:
         limit = min(until, deadline.expires_at)
         started = self._runtime.now()
         while True:
-            if self._is_stopped:
+            if self.is_stopped:
                 raise InvalidOperation("the client is closed")
             server = self.select_now(selector, deprioritized)
             if server is not None:
@@ -178,19 +229,37 @@ class Topology:
             if on_wait is not None:
                 on_wait(limit - self._runtime.now())
                 on_wait = None
+            seeds = self.seeds
+            if seeds is not None:
+                seeds.look_up()
             for known in self._servers.values():
                 if known.monitor is not None:
                     known.monitor.request_check()
-            waiter = self._runtime.waiter()
-            self._waiters.add(waiter)
             try:
-                await waiter.wait(limit)
+                failure = await self._next_change(limit)
             except WaitTimeout:
                 raise self._timed_out(selector, describe_limit(deadline, until, started)) from None
-            finally:
-                self._waiters.discard(waiter)
+            if seeds is not None and isinstance(failure, Exception):
+                raise seeds.own_error(failure) from failure
+
+    async def _next_change(self, until: float) -> Any:
+        """Wait for a new description. Return the error of a look-up of the seeds instead. Raises WaitTimeout."""
+        # A waiter is usable once.
+        waiter = self._runtime.waiter()
+        self._waiters.add(waiter)
+        try:
+            return await waiter.wait(until)
+        finally:
+            self._waiters.discard(waiter)
+
+    def wake(self, outcome: object = True) -> None:
+        """Wake all that wait for a new description; `outcome`: the error of a look-up of the seeds."""
+        for waiter in self._waiters:
+            waiter.offer(outcome)
 
     def _timed_out(self, selector: Selector, words: str) -> ServerSelectionTimeoutError:
+        if self.seeds is not None:
+            return self.seeds.too_late(words)
         error = ServerSelectionTimeoutError(describe_failure(self.description, selector, words))
         error.phase = "selection"
         return error
@@ -200,7 +269,9 @@ class Topology:
         description = self.description
         if description.topology_type is TopologyType.Unknown or address in description.server_descriptions():
             return
-        raise _has_left(address)
+        error = AutoReconnect(f"{format_address(address)} has left the deployment; the cursor is on it")
+        error.address = address
+        raise error
 
     async def back_off(self, selector: Selector, failed: Address, until: float) -> None:
         """Wait until the loop time `until`, or until another server than `failed` newly becomes suitable."""
@@ -215,16 +286,12 @@ class Topology:
 
     async def _changes(self, until: float) -> bool:
         """Wait for a new description; return False if there is none before `until`, or the client is being closed."""
-        if self._is_stopped:
+        if self.is_stopped:
             return False
-        waiter = self._runtime.waiter()
-        self._waiters.add(waiter)
         try:
-            await waiter.wait(until)
+            await self._next_change(until)
         except WaitTimeout:
             return False
-        finally:
-            self._waiters.discard(waiter)
         return True
 
     def _suitable_addresses(self, selector: Selector) -> set[Address]:
@@ -235,7 +302,7 @@ class Topology:
 
     # --- results of operations and checks ---
 
-    def on_operation_error(
+    def _on_operation_error(
         self,
         server: Server,
         error: PyMongoError,
@@ -244,28 +311,22 @@ class Topology:
         topology_version: Mapping[str, Any] | None = None,
         service_id: ObjectId | None = None,
     ) -> None:
-        """Handle the error of an operation on an established connection of `generation` (`server.OnError`)."""
-        facts = ErrorFacts(
-            error=error,
-            is_stale_generation=server.pool.is_stale(generation, service_id),
-            topology_version=topology_version,
-            service_id=service_id,
-        )
-        self._on_error(server, facts)
+        facts = ErrorFacts(error=error, topology_version=topology_version, service_id=service_id)
+        self._on_error(server, facts, generation)
 
     def _on_establishment_error(self, server: Server, failure: EstablishmentError, generation: int) -> None:
         facts = ErrorFacts(
             error=failure.error,
             during_handshake=not failure.during_authentication,
             during_authentication=failure.during_authentication,
-            is_stale_generation=server.pool.is_stale(generation, failure.service_id),
             service_id=failure.service_id,
         )
-        self._on_error(server, facts)
+        self._on_error(server, facts, generation)
 
-    def _on_error(self, server: Server, facts: ErrorFacts) -> None:
+    def _on_error(self, server: Server, facts: ErrorFacts, generation: int) -> None:
         if self._is_closed or self._servers.get(server.address) is not server:
             return
+        facts.is_stale_generation = server.pool.is_stale(generation, facts.service_id)
         effect = on_error(server.description, facts)
         self._mark(server, effect, facts.error, facts.service_id)
         if server.monitor is not None:
@@ -273,9 +334,6 @@ class Topology:
                 server.monitor.cancel_check()
             if effect.request_check:
                 server.monitor.request_check()
-
-    def _on_checked(self, news: ServerDescription) -> None:
-        self._apply(news)
 
     def _on_check_failed(self, address: Address, error: PyMongoError) -> bool:
         server = self._servers.get(address)
@@ -296,20 +354,20 @@ class Topology:
     # --- changes ---
 
     @property
-    def follows_srv_records(self) -> bool:
+    def takes_srv_records(self) -> bool:
         """Whether new SRV records change the servers (polling SRV records specification, "Implementation")."""
         return not self._is_closed and self.description.topology_type in (TopologyType.Unknown, TopologyType.Sharded)
 
-    def follow_srv_records(self, addresses: Collection[Address]) -> None:
+    def use_hosts(self, addresses: Collection[Address]) -> None:
         """Set the servers to exactly these, unless SRV records ceased to matter during the look-up."""
-        if self.follows_srv_records:
+        if self.takes_srv_records:
             self._replace(self.description.with_hosts(addresses), None)
 
-    def _apply(self, news: ServerDescription) -> None:
+    def _apply(self, reported: ServerDescription) -> None:
         if not self._is_closed:
-            self._replace(self.description.apply(news), news)
+            self._replace(self.description.apply(reported), reported)
 
-    def _replace(self, new: TopologyDescription, news: ServerDescription | None) -> None:
+    def _replace(self, new: TopologyDescription, reported: ServerDescription | None) -> None:
         old = self.description
         if new is old:
             return
@@ -317,14 +375,14 @@ class Topology:
         self._forget_selections()
         if self._left:
             self._left = [left for left in self._left if left.operation_count]
-        subject = news.address if news is not None else None
+        subject = reported.address if reported is not None else None
         change = TopologyChange.between(old, new, subject)
         is_first = not self._servers
         if is_first:
             self._publish_topology(old)
         changed = not is_first and bool(change.added or change.removed)
-        if news is not None:
-            changed = self._publish_servers(old, news, change) or changed
+        if reported is not None:
+            changed = self._publish_servers(old, reported, change) or changed
         opened = [self._add(new.server_descriptions()[address]) for address in change.added]
         for address in change.removed:
             self._remove(address)
@@ -336,20 +394,19 @@ class Topology:
             monitor = self._servers[address].monitor
             if monitor is not None:
                 monitor.request_check()
-        if news is not None and new.is_pool_ready_after(news) and news.address in self._servers:
-            self._servers[news.address].pool.ready()
+        if reported is not None and new.is_pool_ready_after(reported) and reported.address in self._servers:
+            self._servers[reported.address].pool.ready()
         for server in opened:
             if server.monitor is not None:
                 server.monitor.start(self._host)
-        for waiter in self._waiters:
-            waiter.offer(True)
+        self.wake()
 
-    def _publish_servers(self, old: TopologyDescription, news: ServerDescription, change: TopologyChange) -> bool:
-        """Publish changes of the server in `news` and of deposed primaries; return whether there were any."""
+    def _publish_servers(self, old: TopologyDescription, reported: ServerDescription, change: TopologyChange) -> bool:
+        """Publish changes of the server in `reported` and of deposed primaries; return whether there were any."""
         changed = False
-        for address in (news.address, *change.deposed):
+        for address in (reported.address, *change.deposed):
             before = old.server_descriptions()[address]
-            after = self.description.server_descriptions().get(address, news)
+            after = self.description.server_descriptions().get(address, reported)
             if before != after:
                 changed = True
                 if self._publish:
@@ -362,24 +419,25 @@ class Topology:
 
     def _add(self, description: ServerDescription) -> Server:
         address = description.address
-
-        def on_establishment_error(failure: EstablishmentError, generation: int) -> None:
-            self._on_establishment_error(server, failure, generation)
-
         if self._publish:
             self._publish(events.ServerOpeningEvent(self._id, address))
         monitor = None
-        if not self._settings.load_balanced:
+        if self.description.topology_type is not TopologyType.LoadBalanced:
             monitor = Monitor(
                 address,
                 self._monitor_settings,
                 runtime=self._runtime,
                 establisher=self._establisher,
-                on_checked=self._on_checked,
+                on_checked=self._apply,
                 on_failed=self._on_check_failed,
                 publish=self._publish,
             )
-        server = Server(description, self._make_pool(address, on_establishment_error), monitor, self.on_operation_error)
+
+        def on_establishment_error(failure: EstablishmentError, generation: int) -> None:
+            self._on_establishment_error(server, failure, generation)
+
+        server = Server(description, self._make_pool(address, on_establishment_error), monitor)
+        server.failed = partial(self._on_operation_error, server)
         self._servers[address] = server
         return server
 
@@ -406,17 +464,16 @@ class Topology:
 
     def stop(self) -> None:
         """Release all waiters for a server, a connection or the next attempt. Operations in flight continue."""
-        self._is_stopped = True
+        self.is_stopped = True
         for server in self._servers.values():
             server.pool.refuse_waiting()
-        for waiter in self._waiters:
-            waiter.offer(True)
+        self.wake()
 
     def close(self, *, now: bool = False) -> None:
         """Stop monitoring and close the pools; `now` also closes connections in use."""
         if self._is_closed:
             return
-        self._is_closed = self._is_stopped = True
+        self._is_closed = self.is_stopped = True
         self._forget_selections()
         if now:
             for server in self._left:
@@ -425,15 +482,9 @@ class Topology:
             if now:
                 server.pool.close_now()
             self._remove(server.address)
-        old, self.description = self.description, TopologyDescription.empty()
-        self._publish_topology(old)
-        if self._publish:
-            self._publish(events.TopologyClosedEvent(self._id))
-        for waiter in self._waiters:
-            waiter.offer(True)
-
-
-def _has_left(address: Address) -> AutoReconnect:
-    error = AutoReconnect(f"{format_address(address)} has left the deployment; the cursor is on it")
-    error.address = address
-    return error
+        if self.seeds is None:
+            old, self.description = self.description, TopologyDescription.empty()
+            self._publish_topology(old)
+            if self._publish:
+                self._publish(events.TopologyClosedEvent(self._id))
+        self.wake()

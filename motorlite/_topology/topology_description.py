@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from motorlite import topology_description
 from motorlite._base import wire_versions
 from motorlite._base.values import cut, format_address
 from motorlite._connection.handshake import incompatibility
 from motorlite._options.table import default_setting
-from motorlite._topology.eligibility import Preference, servers_for_read, servers_for_write
 from motorlite._topology.server_description import (
     MAX_MEMBERS,
     MAX_SHOWN,
+    Preference,
     ServerDescription,
     compare_topology_versions,
+    servers_for_read,
+    servers_for_write,
     too_many_members,
 )
 from motorlite.errors import ConfigurationError, NotPrimaryError
@@ -40,39 +43,20 @@ if TYPE_CHECKING:
 ELECTION_ID_FIRST_WIRE_VERSION: Final = wire_versions.V6_0
 
 
+@dataclass(slots=True)
 class Draft:
     """The next topology description under construction."""
 
-    __slots__ = (
-        "has_one_seed",
-        "kind",
-        "max_election_id",
-        "max_set_version",
-        "rejected",
-        "servers",
-        "set_name",
-    )
-
-    def __init__(
-        self,
-        kind: TopologyType,
-        servers: dict[Address, ServerDescription],
-        *,
-        set_name: str | None,
-        max_set_version: int | None,
-        max_election_id: ObjectId | None,
-        has_one_seed: bool,
-    ) -> None:
-        self.kind = kind
-        # The draft owns this dictionary; the descriptions in it are shared.
-        self.servers = servers
-        self.set_name = set_name
-        self.max_set_version = max_set_version
-        self.max_election_id = max_election_id
-        # Only a single seed may turn an unknown deployment into a standalone.
-        self.has_one_seed = has_one_seed
-        # The latest server that is not what the client asks for.
-        self.rejected: ServerDescription | None = None
+    kind: TopologyType
+    # The draft owns this dictionary; the descriptions in it are shared.
+    servers: dict[Address, ServerDescription]
+    set_name: str | None
+    max_set_version: int | None
+    max_election_id: ObjectId | None
+    # Only a single seed may turn an unknown deployment into a standalone.
+    has_one_seed: bool
+    # The latest server that is not what the client asks for.
+    rejected: ServerDescription | None = None
 
 
 def update(draft: Draft, server: ServerDescription) -> None:
@@ -217,7 +201,7 @@ def _is_alias(server: ServerDescription) -> bool:
 
 _Action: TypeAlias = "Callable[[Draft, ServerDescription], None]"
 _MEMBERS: Final = (ServerType.RSSecondary, ServerType.RSArbiter, ServerType.RSOther)
-# Specification, "TopologyType table": the actions for news of servers of these types. Other news is kept as it is.
+# Specification, "TopologyType table": the actions for new descriptions of such servers. Others are kept as they are.
 _TABLE: Final[dict[TopologyType, dict[ServerType, _Action]]] = {
     TopologyType.Unknown: {
         ServerType.Standalone: _update_unknown_with_standalone,
@@ -259,19 +243,6 @@ class TopologyDescription(topology_description.TopologyDescription):
         rejected: The latest server that left because it is not what the client asks for, or None; for messages.
     """
 
-    __slots__ = (
-        "_servers",
-        "compatibility_error",
-        "has_one_seed",
-        "logical_session_timeout_minutes",
-        "max_election_id",
-        "max_set_version",
-        "rejected",
-        "replica_set_name",
-        "topology_type",
-        "topology_type_name",
-    )
-
     def __init__(
         self,
         topology_type: TopologyType,
@@ -279,7 +250,6 @@ class TopologyDescription(topology_description.TopologyDescription):
         replica_set_name: str | None = None,
         max_set_version: int | None = None,
         max_election_id: ObjectId | None = None,
-        *,
         has_one_seed: bool = False,
         rejected: ServerDescription | None = None,
     ) -> None:
@@ -296,9 +266,32 @@ class TopologyDescription(topology_description.TopologyDescription):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A read-only mapping can be neither pickled nor copied, but the dictionary behind it can.
-        election = (self.max_set_version, self.max_election_id)
-        arguments = (self.topology_type, dict(self._servers), self.replica_set_name, *election, self.has_one_seed)
-        return _restored, arguments
+        draft = self._draft()
+        draft.rejected = None
+        return TopologyDescription._of, (draft,)
+
+    @classmethod
+    def _of(cls, draft: Draft) -> TopologyDescription:
+        return cls(
+            draft.kind,
+            draft.servers,
+            draft.set_name,
+            draft.max_set_version,
+            draft.max_election_id,
+            draft.has_one_seed,
+            draft.rejected,
+        )
+
+    def _draft(self) -> Draft:
+        return Draft(
+            self.topology_type,
+            dict(self._servers),
+            self.replica_set_name,
+            self.max_set_version,
+            self.max_election_id,
+            self.has_one_seed,
+            self.rejected,
+        )
 
     @classmethod
     def empty(cls) -> TopologyDescription:
@@ -349,60 +342,39 @@ class TopologyDescription(topology_description.TopologyDescription):
             return bool(servers_for_write(self.topology_type, everyone))
         return bool(servers_for_read(self.topology_type, everyone, everyone, read_preference, _HEARTBEAT_FREQUENCY))
 
-    def is_stale(self, news: ServerDescription) -> bool:
-        """Whether `news` is outdated: its server was removed, or its topologyVersion is lower."""
-        known = self._servers.get(news.address)
-        return known is None or compare_topology_versions(known.topology_version, news.topology_version) > 0
+    def is_stale(self, reported: ServerDescription) -> bool:
+        """Whether `reported` is outdated: its server was removed, or its topologyVersion is lower."""
+        known = self._servers.get(reported.address)
+        return known is None or compare_topology_versions(known.topology_version, reported.topology_version) > 0
 
-    def apply(self, news: ServerDescription) -> TopologyDescription:
-        """Return the deployment updated with `news` of one server; returns this object itself if `news` is stale.
+    def apply(self, reported: ServerDescription) -> TopologyDescription:
+        """Return the deployment with `reported`, of one server, or this object itself if `reported` is stale.
 
         `TopologyChange.between` returns the further changes.
         """
-        if self.is_stale(news):
+        if self.is_stale(reported):
             return self
-        draft = self._updated(news)
+        draft = self._updated(reported)
         count = len(draft.servers)
         if count > max(MAX_MEMBERS, len(self._servers)):
             # No single server named too many members, but all servers together did.
             error = too_many_members(count)
             draft = self._updated(
-                ServerDescription.unknown(news.address, error=error, last_update_time=news.last_update_time)
+                ServerDescription.unknown(reported.address, error=error, last_update_time=reported.last_update_time)
             )
-        return TopologyDescription(
-            draft.kind,
-            draft.servers,
-            draft.set_name,
-            draft.max_set_version,
-            draft.max_election_id,
-            has_one_seed=draft.has_one_seed,
-            rejected=draft.rejected,
-        )
+        return self._of(draft)
 
-    def _updated(self, news: ServerDescription) -> Draft:
-        draft = Draft(
-            self.topology_type,
-            dict(self._servers),
-            set_name=self.replica_set_name,
-            max_set_version=self.max_set_version,
-            max_election_id=self.max_election_id,
-            has_one_seed=self.has_one_seed,
-        )
-        draft.rejected = self.rejected
-        update(draft, news)
+    def _updated(self, reported: ServerDescription) -> Draft:
+        draft = self._draft()
+        update(draft, reported)
         return draft
 
     def with_hosts(self, addresses: Iterable[Address]) -> TopologyDescription:
         """Return the deployment with exactly these servers after its SRV records changed (sharded or unknown)."""
         servers = {address: self._servers.get(address) or ServerDescription.unknown(address) for address in addresses}
-        return TopologyDescription(
-            self.topology_type,
-            servers,
-            self.replica_set_name,
-            self.max_set_version,
-            self.max_election_id,
-            has_one_seed=self.has_one_seed and len(servers) == 1,
-        )
+        draft = self._draft()
+        draft.servers, draft.has_one_seed, draft.rejected = servers, self.has_one_seed and len(servers) == 1, None
+        return self._of(draft)
 
     def is_pool_ready_after(self, checked: ServerDescription) -> bool:
         """Whether this successful check makes the server's pool ready ("Connection Pool Management")."""
@@ -413,7 +385,7 @@ class TopologyDescription(topology_description.TopologyDescription):
         return f"<{type(self).__name__} topology_type: {self.topology_type_name}, servers: {servers!r}>"
 
 
-class TopologyChange:
+class TopologyChange(NamedTuple):
     """The difference between two descriptions of a deployment.
 
     Attributes:
@@ -423,18 +395,15 @@ class TopologyChange:
             pool ("updateRSFromPrimary").
     """
 
-    __slots__ = ("added", "deposed", "removed")
-
-    def __init__(self, added: tuple[Address, ...], removed: tuple[Address, ...], deposed: tuple[Address, ...]) -> None:
-        self.added = added
-        self.removed = removed
-        self.deposed = deposed
+    added: tuple[Address, ...]
+    removed: tuple[Address, ...]
+    deposed: tuple[Address, ...]
 
     @classmethod
     def between(
         cls, old: TopologyDescription, new: TopologyDescription, subject: Address | None = None
     ) -> TopologyChange:
-        """Return the difference that news of the server at `subject` made."""
+        """Return the difference that a new description of the server at `subject` made."""
         before, after = old.server_descriptions(), new.server_descriptions()
         return cls(
             added=tuple(address for address in after if address not in before),
@@ -466,17 +435,3 @@ def _session_timeout(servers: Iterable[ServerDescription]) -> int | None:
     timeouts = [server.logical_session_timeout_minutes for server in servers if server.is_readable]
     known = [timeout for timeout in timeouts if timeout is not None]
     return min(known) if known and len(known) == len(timeouts) else None
-
-
-def _restored(
-    topology_type: TopologyType,
-    servers: Mapping[Address, ServerDescription],
-    replica_set_name: str | None,
-    max_set_version: int | None,
-    max_election_id: ObjectId | None,
-    has_one_seed: bool,
-) -> TopologyDescription:
-    """Recreate a description, when unpickled or deep-copied."""
-    return TopologyDescription(
-        topology_type, servers, replica_set_name, max_set_version, max_election_id, has_one_seed=has_one_seed
-    )

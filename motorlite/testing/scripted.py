@@ -356,10 +356,10 @@ class ScriptedDeployment:
         """
         from motorlite import AsyncMongoClient
         from motorlite._client.core import Core
-        from motorlite._client.world import World
+        from motorlite._client.dependencies import Dependencies
         from motorlite._options.options import client_options
 
-        world = World(connector=self.connector)
+        world = Dependencies(connector=self.connector)
         if jitter is not None:
             if not 0 <= jitter <= 1:
                 raise ValueError(wrong("jitter", jitter, "a number from 0 to 1"))
@@ -375,7 +375,7 @@ class ScriptedDeployment:
         return self._runtime.now()
 
     def connector(self, runtime: Runtime, _tls: TLSContext | None, _proxy: ProxyOptions | None = None) -> Connector:
-        """A connector with the signature of `World.connector`."""
+        """A connector with the signature of `Dependencies.connector`."""
         if self._host is None or self._runtime is None or not self._runtime.is_current():
             self._runtime = runtime
             self._host = runtime.host("scripted deployment", lambda: None)

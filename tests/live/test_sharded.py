@@ -10,7 +10,7 @@ from anyio import create_task_group, current_time, sleep
 
 from motorlite import ReadPreference
 from motorlite._base.values import format_address
-from motorlite._sessions.transaction import Transaction
+from motorlite._sessions.session import Transaction
 from motorlite.errors import OperationFailure
 from motorlite.monitoring import CommandStartedEvent
 from motorlite.testing import FaultProxy, failpoints

@@ -170,11 +170,11 @@ async def test_a_bug_while_a_late_reply_is_read(caplog: pytest.LogCaptureFixture
     deployment["a:1"].on("find", Reply(FOUND, 0.5), FOUND)
     async with driver(deployment, maxPoolSize=1) as core:
         pool = core.server().pool
-        usual, pool.late_replies._learn = pool.late_replies._learn, bug
+        usual, pool.late_replies.learn = pool.late_replies.learn, bug
         with anyio.move_on_after(0.1):
             await core.run(find())
         await anyio.sleep(1)
-        pool.late_replies._learn = usual
+        pool.late_replies.learn = usual
         assert not pool.state.pending
         assert not pool.state.in_use
         await core.run(find())

@@ -292,7 +292,7 @@ async def check_nothing_is_lost(client: Driver) -> None:
     state = server.pool.state
     assert not state.in_use
     assert not state.queue
-    assert state.bounded is None or state.bounded.admission.memory == 0
+    assert state.bounded is None or state.bounded.memory == 0
     assert not state.connecting
     assert server.operation_count == 0
     ended = {event.request_id for event in recorder.ended_events}

@@ -73,7 +73,7 @@ class Cluster:
 def kept(cluster: Cluster, client: Client) -> dict[str, int]:
     """How many servers each part of the client knows."""
     core = client._core
-    topology: Topology = core.topology  # type: ignore[assignment]  # there are no SRV records
+    topology: Topology = core.topology
     assert core._limits is not None
     gates = core._limits.gates
     stats = client.stats()
@@ -94,8 +94,8 @@ def kept(cluster: Cluster, client: Client) -> dict[str, int]:
 
 
 async def replace(cluster: Cluster, client: Client, number: int) -> None:
-    topology: Topology = client._core.topology  # type: ignore[assignment]  # there are no SRV records
-    topology.follow_srv_records([(host.partition(":")[0], 1) for host in cluster.group(number)])
+    topology: Topology = client._core.topology
+    topology.use_hosts([(host.partition(":")[0], 1) for host in cluster.group(number)])
     await anyio.sleep(1)
 
 

@@ -14,10 +14,8 @@ from motorlite import AsyncMongoClient
 from motorlite._base.deadline import Deadline
 from motorlite._operations.contract import Call
 from motorlite._options.options import client_options
-from motorlite._topology.srv import SRVDiscovery
 from motorlite._topology.topology import Topology
 from motorlite.errors import ConfigurationError, InvalidOperation, InvalidURI, PyMongoError, ServerSelectionTimeoutError
-from motorlite.read_preferences import ReadPreference
 from motorlite.testing.scripted import ScriptedDeployment
 from tests.support import virtual_time
 from tests.support.cancellation import cancel_at
@@ -90,15 +88,14 @@ async def test_a_pause_before_the_records_are_known() -> None:
     records.delay = 1.0
     async with srv_client(records, cluster()) as driver:
         driver.core.enter()
-        discovery = driver.core.topology
-        assert isinstance(discovery, SRVDiscovery)
+        topology = driver.core.topology
         async with anyio.create_task_group() as group:
             group.start_soon(driver.run)
             started = driver.now
-            await discovery.back_off(ReadPreference.PRIMARY, ("a", 1), started + 5)
+            await topology.pause(started + 5)
             assert driver.now == started + 5, "the end of the look-up does not end it"
-        discovery.close()
-        await discovery.pause(driver.now + 100)
+        topology.close()
+        await topology.pause(driver.now + 100)
         assert driver.now < started + 100
 
 
@@ -324,7 +321,6 @@ async def test_an_answer_that_comes_after_closing_makes_no_topology() -> None:
 
         setattr(records, "txt", close_first)  # noqa: B010  # a method
         assert isinstance(await error_of(driver), InvalidOperation)
-        assert isinstance(driver.core.topology, SRVDiscovery)
         assert driver.log.words("server|topology") == []
 
 
@@ -406,3 +402,12 @@ def test_what_a_constructor_refuses() -> None:
             AsyncMongoClient(uri)
     for uri in ("mongodb+srv://localhost", "mongodb+srv://mongo.local"):
         assert client_options(uri).seeds == ()
+
+
+async def test_a_load_balancer_that_the_txt_record_names() -> None:
+    """Another connection may lead to another service, so only closing it ends the cursor of a late reply."""
+    records, deployment = Records(HOSTS[0], texts=["loadBalanced=true"]), ScriptedDeployment(HOSTS[:1], services=1)
+    async with srv_client(records, deployment) as driver:
+        await driver.run()
+        reply = {"ok": 1, "cursor": {"id": 7, "ns": "db.c", "firstBatch": []}}
+        assert driver.core._background.learn_late(("a.example.com", 1), reply) is False

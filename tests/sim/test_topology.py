@@ -505,7 +505,7 @@ async def test_close_twice_and_news_after_it() -> None:
         await client.core.close()
         client.log.words()
         topology.close()
-        topology._on_checked(server.description)
+        topology._apply(server.description)
         server.failed(AutoReconnect("late"), 0)
         assert client.log.words() == []
         assert not topology.servers

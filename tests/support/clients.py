@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from motorlite import AsyncMongoClient
 from motorlite._client.core import Core
-from motorlite._client.world import World
+from motorlite._client.dependencies import Dependencies
 from motorlite.testing.scripted import ScriptedDeployment
 
 if TYPE_CHECKING:
@@ -30,11 +30,11 @@ def make_core(
     world: Mapping[str, Any] | None = None,
     jitter: float | None = None,
 ) -> Core:
-    """A client's machinery. Nothing is random on a scripted deployment; `world` replaces fields of its `World`."""
+    """A client's machinery. Nothing is random on a scripted deployment; `world` replaces `Dependencies`."""
     if isinstance(where, ScriptedDeployment):
-        usual = World(connector=where.connector, jitter=lambda: 1.0, below=lambda _: 0)
+        usual = Dependencies(connector=where.connector, jitter=lambda: 1.0, below=lambda _: 0)
     else:
-        usual = World(min_heartbeat_interval=HEARTBEAT_INTERVAL)
+        usual = Dependencies(min_heartbeat_interval=HEARTBEAT_INTERVAL)
     if jitter is not None:
         usual = replace(usual, jitter=lambda: jitter)
     return Core(options, replace(usual, **(world or {})))
@@ -52,7 +52,7 @@ def make_client(
 
     Args:
         where: A deployment, or the connection string of a real one.
-        world: Replaces fields of its `World`.
+        world: Replaces fields of its `Dependencies`.
         uri: Replaces the deployment's connection string.
         jitter: Replaces the random numbers of the backoff; on a scripted deployment it is 1.0 unless set.
         **options: The client's.

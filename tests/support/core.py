@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from motorlite._operations.contract import Operation
     from motorlite._sessions.session import Session
     from motorlite._topology.selection import Selector
-    from motorlite._topology.server import Server
     from motorlite._topology.server_description import ServerDescription
+    from motorlite._topology.topology import Server
     from motorlite.retry import RetryBudget
     from motorlite.testing.scripted import Answer
 

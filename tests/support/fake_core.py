@@ -24,8 +24,7 @@ from motorlite._execution.server_limits import CommandDefaults
 from motorlite._observe.publishing import Publishers
 from motorlite._operations.contract import CursorReply, Opened, Operation, TimeLimit
 from motorlite._options.options import client_options
-from motorlite._sessions.session import Session, SessionPool
-from motorlite._sessions.transaction import State
+from motorlite._sessions.session import Session, SessionPool, State
 from motorlite._wire.replies import error_from_reply
 from motorlite.errors import InvalidOperation
 from motorlite.topology_description import ServerDescription, TopologyDescription
@@ -145,7 +144,7 @@ class FakeCore(Core):
 
     def __init__(self, options: ClientOptions | None = None) -> None:
         self._runtime = None
-        self.options = options or client_options()
+        self._given = options or client_options()
         self.executor = FakeExecutor()
         self.sessions = SessionPool(lambda: Binary(uuid.uuid4().bytes, 4))
         self.limits = CommandDefaults()
@@ -213,7 +212,7 @@ class FakeCore(Core):
         return False
 
     def kill_cursor(self, cursor: LostCursor) -> None:
-        lost_cursors = LostCursors(self.executor, spawn=self._spawn, sleep=anyio.sleep, now=self.now)
+        lost_cursors = LostCursors(self.executor, self._spawn, anyio.sleep, self.now)
         lost_cursors.kill(cursor)
 
     def release_session(self, session: Session) -> None:
@@ -223,7 +222,7 @@ class FakeCore(Core):
         self._lost_transactions().abort(session, has_failed=has_failed)
 
     def _lost_transactions(self) -> LostTransactions:
-        return LostTransactions(self.executor, spawn=self._spawn, sleep=anyio.sleep, now=self.now)
+        return LostTransactions(self.executor, self._spawn, anyio.sleep, self.now)
 
     def _spawn(self, async_fn: Callable[..., Awaitable[Any]], *args: Any, name: str = "work") -> None:
         self.spawned.append(lambda: async_fn(*args))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
-from motorlite._admission.tickets import Request
+from motorlite._admission.pool_queue import Request
 from motorlite._client.settings import pool_options
 from motorlite._connection.handshake import Purpose
 from motorlite._options.options import client_options
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
     from bson.objectid import ObjectId
 
-    from motorlite._admission.tickets import Establishment
+    from motorlite._admission.pool_queue import Establishment
     from motorlite._connection.connection import Connection
-    from motorlite._pool.state import PoolOptions
+    from motorlite._pool.state import PoolSettings
 
 ADDRESS = ("db.example", 27017)
 
 
-def pool_settings(**options: Any) -> PoolOptions:
+def pool_settings(**options: Any) -> PoolSettings:
     """The settings of a client's pools, changed by `options`."""
     return replace(pool_options(client_options()), **options)
 
@@ -50,7 +50,7 @@ class FakeConnection:
         self.idle_since = -1.0
         self.in_use_since = -1.0
         self.asked_for_at = -1.0
-        self.haste: int | None = None
+        self.urgency: int | None = None
         self.interruption: object = None
         self.owed: int | None = None
         self.owed_until = -float("inf")

@@ -13,7 +13,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from motorlite._admission.concurrency_limit import AdaptiveLimit
-from motorlite._admission.tickets import Request, Ticket
+from motorlite._admission.pool_queue import Request, Ticket
 from motorlite._pool.state import Abandon, Close, Establish, PoolState
 from motorlite.errors import (
     AdmissionError,
@@ -28,7 +28,7 @@ from motorlite.overload import ConcurrencyLimit, WaitQueue
 from tests.support.pool_state import ADDRESS, FakeConnection, pool_settings
 
 if TYPE_CHECKING:
-    from motorlite._admission.tickets import Establishment
+    from motorlite._admission.pool_queue import Establishment
     from motorlite._connection.connection import Connection
 
 SIZE: Final = 5
@@ -161,7 +161,7 @@ class Run:
         if is_limited:
             assert self.state.bounded is not None
             self.limit = AdaptiveLimit(ConcurrencyLimit(initial=3, minimum=1))
-            self.state.limit = self.state.bounded.admission.limit = self.limit
+            self.state.limit = self.state.bounded.limit = self.limit
         self.now = 0.0
         self.numbers = count()
         # The operation that asks now, and whether it is yet to join the queue.
@@ -368,7 +368,7 @@ class Run:
 
     def queue_memory(self) -> int:
         assert self.state.bounded is not None
-        return self.state.bounded.admission.memory
+        return self.state.bounded.memory
 
     def end(self) -> None:
         """Everything that can happen happens; nobody may be left."""

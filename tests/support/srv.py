@@ -44,7 +44,7 @@ class Records:
         self.hosts = [(name, int(port)) for name, _, port in parts]
 
     def resolver(self, runtime: Runtime) -> Records:
-        """A resolver with the signature of `World.resolver`."""
+        """A resolver with the signature of `Dependencies.resolver`."""
         self._runtime = runtime
         return self
 

@@ -10,7 +10,6 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from motorlite import AsyncMongoClient
-from motorlite._client import tracing
 from motorlite._options.tracing import ENABLED_VARIABLE, LENGTH_VARIABLE
 from motorlite.errors import ConfigurationError
 from motorlite.testing.scripted import ScriptedDeployment
@@ -79,7 +78,7 @@ async def test_a_wrong_length_is_ignored(value: str, monkeypatch: pytest.MonkeyP
 
 
 def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tracing, "find_spec", lambda name: None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(ConfigurationError, match=r"motorlite\[opentelemetry\]"):
         AsyncMongoClient(tracing={"enabled": True})
     AsyncMongoClient(tracing={"enabled": False})

@@ -14,7 +14,7 @@ from motorlite import AsyncMongoClient
 from motorlite._base.deadline import NO_DEADLINE
 from motorlite._base.values import format_address
 from motorlite._client.core import Core
-from motorlite._client.world import World
+from motorlite._client.dependencies import Dependencies
 from motorlite._net.dns import DNSResolver
 from motorlite.errors import ConfigurationError
 from motorlite.read_preferences import ReadPreference
@@ -47,7 +47,7 @@ async def check(test: Mapping[str, Any]) -> None:
     deployment = _deployment(test)
     try:
         with dns_server(public_zone()) as nameserver:
-            world = World(
+            world = Dependencies(
                 connector=lambda runtime, tls, _proxy: _on_this_host(deployment, runtime, tls),
                 resolver=lambda runtime: DNSResolver(runtime, [nameserver]),
             )
@@ -58,7 +58,7 @@ async def check(test: Mapping[str, Any]) -> None:
         raise Failed("a server was connected to")
 
 
-async def _check(test: Mapping[str, Any], world: World) -> None:
+async def _check(test: Mapping[str, Any], world: Dependencies) -> None:
     try:
         client: AsyncMongoClient = AsyncMongoClient(test["uri"])
         core = client._core = Core(client.options, world)

@@ -10,7 +10,7 @@ import anyio
 from motorlite import monitoring as events
 from motorlite._base.values import format_address
 from motorlite._client.core import Core
-from motorlite._client.world import World
+from motorlite._client.dependencies import Dependencies
 from motorlite._options.options import client_options
 from motorlite._topology.server_description import parse_address
 from motorlite.testing.scripted import Close, Reply, ScriptedDeployment
@@ -57,7 +57,7 @@ class Discovery:
         )
         self._deployment = ScriptedDeployment(dict.fromkeys(map(format_address, [*options.seeds, *_sources(test)])))
         self._doors: defaultdict[Address, anyio.Event] = defaultdict(anyio.Event)
-        self._core = Core(options, World(connector=self._connector))
+        self._core = Core(options, Dependencies(connector=self._connector))
 
     def _connector(self, runtime: Runtime, tls: TLSContext | None, _proxy: ProxyOptions | None) -> Connector:
         connect = self._deployment.connector(runtime, tls)

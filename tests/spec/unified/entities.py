@@ -31,7 +31,7 @@ from motorlite import (
 )
 from motorlite._api.cursors.command_cursor import AsyncCommandCursor
 from motorlite._client.core import Core
-from motorlite._client.world import REAL
+from motorlite._client.dependencies import PRODUCTION
 from motorlite.gridfs import AsyncGridFSBucket
 from motorlite.overload import WaitQueue
 from tests.spec.unified.arguments import bucket_options, converted, renamed, selected, transaction_options
@@ -281,7 +281,7 @@ class EntityFactory:
             client: AsyncMongoClient[Document] = AsyncMongoClient(uri, event_listeners=events.listeners(), **options)
         client._core = Core(
             client.options if "heartbeatFrequencyMS" in options else _with_many_checks(client.options),
-            replace(REAL, jitter=lambda: jitter, min_heartbeat_interval=MIN_HEARTBEAT_INTERVAL),
+            replace(PRODUCTION, jitter=lambda: jitter, min_heartbeat_interval=MIN_HEARTBEAT_INTERVAL),
         )
         logs.attach(client)
         made = Client(client, events, logs, spans)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from motorlite._admission.waiting_line import PoolAdmission
+from motorlite._admission.pace import Pace
+from motorlite._admission.waiting_line import BoundedQueue
+from motorlite._connection.handshake import Purpose
 from motorlite.errors import (
     AdmissionError,
     PoolFullError,
@@ -16,16 +19,24 @@ from motorlite.errors import (
 )
 from motorlite.overload import WaitQueue
 
+if TYPE_CHECKING:
+    from motorlite._connection.connection import Connection
+
 ADDRESS = ("db.example", 27017)
 
 
 def admission(
     strategy: Any = "queue", *, max_size: int = 10, since: list[float] | None = None, **options: Any
-) -> PoolAdmission:
+) -> BoundedQueue:
     """`since`: the loop times since which operations have been running."""
-    return PoolAdmission(
-        WaitQueue(strategy, **options), ADDRESS, max_size, lambda now: [now - began for began in since or ()]
+    return BoundedQueue(
+        WaitQueue(strategy, **options), ADDRESS, max_size, Pace(), lambda now: [now - began for began in since or ()]
     )
+
+
+def worked(subject: BoundedQueue, seconds: float) -> None:
+    """Let an operation end that had a connection for so long."""
+    subject.worked(cast("Connection", SimpleNamespace(purpose=Purpose.OTHER, in_use_since=0.0)), seconds)
 
 
 def facts(error: AdmissionError | None) -> tuple[Any, ...]:
@@ -107,10 +118,10 @@ def test_accepted_priorities_are_counted() -> None:
     subject = admission(ordering="priority")
     for priority in (0, 100, 100):
         subject.let_in(priority, 0)
-    assert subject.stats(3, is_standing=False).priorities == {0: 1, 100: 2}
+    assert subject.stats().priorities == {0: 1, 100: 2}
     other = admission()
     other.let_in(50, 0)
-    assert other.stats(1, is_standing=False).priorities == {}
+    assert other.stats().priorities == {}
 
 
 # --- retry_after ---
@@ -123,30 +134,30 @@ def test_retry_after_is_a_second_while_nothing_is_known() -> None:
 def test_retry_after_is_the_mean_duration_for_each_round() -> None:
     subject = admission()
     for _ in range(500):
-        subject.worked(0.2)
+        worked(subject, 0.2)
     assert subject.retry_after(0, 0.0) == pytest.approx(0.2)
     assert subject.retry_after(9, 0.0) == pytest.approx(0.2)
     assert subject.retry_after(10, 0.0) == pytest.approx(0.4)
     for _ in range(500):
-        subject.worked(0.4)
+        worked(subject, 0.4)
     assert subject.retry_after(0, 0.0) == pytest.approx(0.4)
 
 
 @pytest.mark.parametrize("max_size", [1, 0])
 def test_retry_after_of_a_single_connection_and_of_a_pool_without_a_limit(max_size: int) -> None:
     subject = admission(max_size=max_size)
-    subject.worked(0.2)
+    worked(subject, 0.2)
     assert [subject.retry_after(waiting, 0.0) for waiting in (0, 1, 2)] == pytest.approx([0.2, 0.4, 0.6])
 
 
 def test_nothing_is_counted_at_first() -> None:
-    stats = admission().stats(0, is_standing=False)
+    stats = admission().stats()
     assert (stats.timeouts, stats.rejected, stats.waits.count, stats.retry_after.count) == (0, {}, 0, 0)
 
 
 def test_the_hint_of_the_server_comes_first_for_a_while() -> None:
     subject = admission()
-    subject.worked(0.2)
+    worked(subject, 0.2)
     subject.hinted(3.0, 100.0)
     assert subject.retry_after(500, 109.9) == 3.0
     assert subject.retry_after(0, 110.0) == pytest.approx(0.2)
@@ -157,7 +168,7 @@ def test_the_hint_of_the_server_comes_first_for_a_while() -> None:
 
 def test_what_is_counted() -> None:
     subject = admission(max_depth=1, memory_limit=1000)
-    subject.worked(0.1)
+    worked(subject, 0.1)
     subject.let_in(50, 700)
     subject.refusal(0, 700, 0.0, is_full=True)
     subject.refusal(1, 0, 0.0, is_full=True)
@@ -165,8 +176,8 @@ def test_what_is_counted() -> None:
     subject.standing(0, 0.2, 0.0)
     subject.served(0.003)
     subject.served(70.0)
-    stats = subject.stats(1, is_standing=True)
-    assert (stats.strategy, stats.depth, stats.memory, stats.timeouts, stats.is_standing) == ("queue", 1, 700, 1, True)
+    stats = subject.stats()
+    assert (stats.strategy, stats.depth, stats.memory, stats.timeouts, stats.is_standing) == ("queue", 0, 700, 1, False)
     assert stats.rejected == {"memory_limit": 1, "queue_full": 1, "timeout": 1, "standing_queue": 1}
     assert (stats.waits.count, stats.waits.total) == (2, 70.003)
     assert [stats.waits.buckets[bound] for bound in (0.001, 0.0025, 0.005, 60.0)] == [0, 0, 1, 1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from motorlite._admission.orders import Adaptive, ByPriority
+from motorlite._admission.waiting_line import Adaptive, ByPriority
 
 
 class Waiter:
@@ -16,6 +16,11 @@ class Waiter:
         self.priority = priority
         self.is_admitted = is_admitted
         self.rank = (0.0, 0)
+        self.since = entered
+        self.size = 0
+
+    def refuse(self, error: object) -> None:
+        raise AssertionError(error)
 
 
 def by_priority(*waiters: Waiter, timeout: float = 2.0) -> ByPriority[Waiter]:
@@ -91,7 +96,7 @@ def test_leaving() -> None:
     order.discard(waiters[0])
     order.discard(waiters[0])
     order.discard(Waiter("x", priority=3))
-    assert (len(order), names(order)) == (2, "cb")
+    assert (order.count, names(order)) == (2, "cb")
     assert order.overdue(100.0, 1) == ()
     assert not order._by_priority
 
@@ -179,7 +184,7 @@ def test_those_that_have_waited_for_an_interval_are_dropped_but_for_one_round() 
     waiting = sorted(int(waiter.name) for waiter in queue.order)
     queue.now += INTERVAL
     assert queue.drop() == [str(number) for number in waiting[:-ROUND]]
-    assert len(queue.order) == ROUND
+    assert queue.order.count == ROUND
     assert queue.drop() == []
 
 
@@ -190,7 +195,7 @@ def test_those_that_have_waited_for_less_stay() -> None:
     queue.arrive(10)
     queue.now += INTERVAL
     assert len(queue.drop()) == ROUND
-    assert len(queue.order) == 10
+    assert queue.order.count == 10
 
 
 def test_nothing_is_dropped_while_the_queue_drains() -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from motorlite._admission.concurrency_limit import AdaptiveLimit
-from motorlite._admission.tickets import Request, Ticket
+from motorlite._admission.pool_queue import Request, Ticket
 from motorlite._admission.waiting_line import OVERHEAD
 from motorlite.errors import (
     AutoReconnect,
@@ -178,7 +178,7 @@ def limited(subject: QueueDriver, value: int) -> None:
     assert subject.state.bounded is not None
     if subject.state.limit is None:
         subject.state.limit = AdaptiveLimit(ConcurrencyLimit(initial=value, minimum=1))
-        subject.state.bounded.admission.limit = subject.state.limit
+        subject.state.bounded.limit = subject.state.limit
     subject.state.limit.value = value
 
 
@@ -398,7 +398,7 @@ def test_one_that_stepped_aside_is_dropped_first() -> None:
     patient = Request(FakeWaiter(), 0.0)
     hasty = Request(FakeWaiter(), 0.0, until=0.3)
     for _ in range(8):
-        subject.state.pace.drained(1.0, 0.0, hasty.haste)
+        subject.state.pace.drained(1.0, 0.0, hasty.urgency)
     subject.state.enqueue(hasty, 0.0)
     subject.state.enqueue(patient, 0.0)
     subject.now = 0.1

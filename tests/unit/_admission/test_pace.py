@@ -6,7 +6,7 @@ from math import inf
 
 import pytest
 
-from motorlite._admission.pace import Pace, RecentTimes, haste
+from motorlite._admission.pace import Pace, RecentTimes, urgency
 
 
 def test_quantiles_are_those_of_the_last_observations() -> None:
@@ -80,19 +80,19 @@ def test_what_a_waiter_needs_is_what_most_operations_take() -> None:
 
 def test_what_a_waiter_needs_is_learned_from_those_with_such_a_limit() -> None:
     pace = Pace()
-    pace.worked(0.2, 0.0, haste(0.5))
-    pace.drained(2.0, 0.0, haste(5.0))
-    assert pace.needed(0.0, haste(0.45)) == pytest.approx(0.22)
-    assert pace.needed(0.0, haste(6.0)) == pytest.approx(2.2)
-    assert pace.needed(0.0, haste(1.0)) == pace.needed(0.0, None) == 0.0
-    assert pace.needed(6.0, haste(0.5)) == 0.0, "that was long ago: it may try"
+    pace.worked(0.2, 0.0, urgency(0.5))
+    pace.drained(2.0, 0.0, urgency(5.0))
+    assert pace.needed(0.0, urgency(0.45)) == pytest.approx(0.22)
+    assert pace.needed(0.0, urgency(6.0)) == pytest.approx(2.2)
+    assert pace.needed(0.0, urgency(1.0)) == pace.needed(0.0, None) == 0.0
+    assert pace.needed(6.0, urgency(0.5)) == 0.0, "that was long ago: it may try"
     assert pace.overdue_after(0.0) == pytest.approx(4.0), "that of every operation"
 
 
 def test_limits_that_are_over_and_none_have_a_magnitude() -> None:
-    assert haste(inf) is None
-    assert haste(0.0) == haste(-inf) == haste(0.001)
-    assert haste(1.0) == haste(0.9) != haste(1.9)
+    assert urgency(inf) is None
+    assert urgency(0.0) == urgency(-inf) == urgency(0.001)
+    assert urgency(1.0) == urgency(0.9) != urgency(1.9)
 
 
 def test_a_reply_is_overdue_after_twice_the_usual_time_and_a_handshake() -> None:

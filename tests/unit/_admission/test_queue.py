@@ -6,9 +6,8 @@ from math import inf
 
 import pytest
 
-from motorlite._admission.pace import Pace, haste
-from motorlite._admission.pool_queue import PoolQueue
-from motorlite._admission.tickets import Request
+from motorlite._admission.pace import Pace, urgency
+from motorlite._admission.pool_queue import PoolQueue, Request
 from tests.support.pool_state import FakeWaiter
 
 # Of the requests in here, which all have waited for callers whose operations took as long.
@@ -20,7 +19,7 @@ class Subject:
         pace = Pace()
         for limit in (*LIMITS, inf):
             for _ in range(4):
-                pace.worked(takes, 0.0, haste(limit))
+                pace.worked(takes, 0.0, urgency(limit))
         if patience is not None:
             for _ in range(4):
                 pace.left(patience, 0.0)
@@ -97,7 +96,7 @@ def test_enough_time_left_keeps_its_turn(left: float) -> None:
 
 def test_exactly_enough_time_left_keeps_its_turn() -> None:
     subject = Subject(takes=0.03)
-    subject.push("a", until=subject.pace.needed(0.0, haste(0.034)))
+    subject.push("a", until=subject.pace.needed(0.0, urgency(0.034)))
     subject.push("b", until=1.0)
     assert subject.pops(0.0) == "ab"
 
@@ -121,7 +120,7 @@ def test_nothing_steps_aside_before_a_duration_is_known() -> None:
 def test_what_callers_with_other_limits_do_says_nothing() -> None:
     subject = Subject(takes=0.03)
     for _ in range(31):
-        subject.pace.worked(10.0, 0.0, haste(60.0))
+        subject.pace.worked(10.0, 0.0, urgency(60.0))
     for name, until in (("a", 5.0), ("b", 0.1), ("c", 60.0), ("d", inf)):
         subject.push(name, until=until)
     assert subject.pops(0.0) == "abcd", "nothing is known of the first; the others have time enough"

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from motorlite._admission.orders import Adaptive, ByPriority
-from motorlite._admission.pool_queue import AgedQueue
+from motorlite._admission.waiting_line import Adaptive, AgedQueue, ByPriority
 from motorlite._pool.state import PoolState
 from tests.support.queue_model import CONFIGURATIONS, check
 

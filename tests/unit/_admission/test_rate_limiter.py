@@ -123,7 +123,7 @@ def test_a_token_goes_to_the_one_whose_turn_it_is() -> None:
     assert not two.has_token
     subject.serve(0.2)
     assert two.has_token
-    stats = subject.line.stats()
+    stats = subject.stats()
     assert (stats.depth, stats.waits.count, stats.waits.total) == (0, 2, pytest.approx(0.3))
 
 
@@ -149,7 +149,7 @@ def test_a_watcher_that_leaves_is_replaced() -> None:
     assert three.turn.answer  # type: ignore[attr-defined]  # a FakeWaiter
     assert subject.wakes_at(three, 50.0) == pytest.approx(0.1)
     subject.quit(three)
-    assert not subject.line
+    assert not subject
 
 
 def test_one_whose_turn_would_come_too_late_is_refused_at_once() -> None:
@@ -160,8 +160,8 @@ def test_one_whose_turn_would_come_too_late_is_refused_at_once() -> None:
     assert isinstance(error, RateLimitError)
     assert (error.depth, error.limit, error.wait_time) == (3, 1, 0.0)
     assert error.retry_after == pytest.approx(0.4)
-    assert len(subject.line) == 3
-    assert subject.line.stats().rejected == {"rate_limit": 1}
+    assert len(subject) == 3
+    assert subject.stats().rejected == {"rate_limit": 1}
 
 
 def test_no_more_than_its_depth_wait() -> None:
@@ -175,7 +175,7 @@ def test_no_more_than_its_depth_wait() -> None:
     assert str(error) == (
         "the client may start 10 operations per second (burst 1), and its wait queue is full (2/2), try again later"
     )
-    assert subject.line.stats().rejected == {"queue_full": 1}
+    assert subject.stats().rejected == {"queue_full": 1}
 
 
 def test_by_default_a_hundred_wait() -> None:
@@ -196,7 +196,7 @@ def test_their_memory_is_limited() -> None:
         "try again later"
     )
     subject.quit(one)
-    assert subject.line.stats().memory == 450
+    assert subject.stats().memory == 450
     line_of(subject, 1, size=450)
 
 
@@ -208,7 +208,7 @@ def test_the_oldest_can_be_dropped_instead() -> None:
     assert subject.join(newest, 100.0, 0.5) is None
     assert isinstance(one.error, RateLimitError)
     assert one.error.wait_time == 0.5
-    assert list(subject.line) == [two, newest]
+    assert list(subject) == [two, newest]
 
 
 @pytest.mark.parametrize("ordering", ["fifo", "priority", "adaptive"])
@@ -220,8 +220,8 @@ def test_none_is_dropped_for_one_that_would_come_too_late(ordering: Any) -> None
     error = subject.join(Waiting(0.0, FakeWaiter(), 50, 0), 0.15, 0.0)
     assert isinstance(error, RateLimitError)
     assert (one.error, two.error) == (None, None)
-    assert list(subject.line) == [one, two]
-    assert sum(subject.line.stats().priorities.values()) == (2 if ordering == "priority" else 0), "it was not let in"
+    assert list(subject) == [one, two]
+    assert sum(subject.stats().priorities.values()) == (2 if ordering == "priority" else 0), "it was not let in"
     # In the place of the first one, it would be served second.
     assert subject.join(Waiting(0.0, FakeWaiter(), 50, 0), 0.2, 0.0) is None
     assert one.error is not None
@@ -251,12 +251,12 @@ def test_an_adaptive_order_drops_what_is_not_worth_waiting_for() -> None:
     for _ in range(10):
         now += 0.05
         subject.serve(now)
-    assert len(subject.line) == 0
+    assert len(subject) == 0
     served = [number for number, each in enumerate(waiting) if each.has_token]
     # In order, until the queue stood for the interval; then the newest one, and those two that get a token within the
     # interval and are never dropped.
     assert served == [0, 1, 47, 48, 49]
-    assert subject.line.stats().rejected == {"standing_queue": 45}
+    assert subject.stats().rejected == {"standing_queue": 45}
 
 
 def test_the_limits_of_an_operation_from_narrow_to_wide() -> None:

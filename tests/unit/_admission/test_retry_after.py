@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from motorlite._admission.retry_after import Advice, next_turn
+from motorlite._admission.pace import Advice, next_turn
 
 
 @pytest.mark.parametrize(("ahead", "expected"), [(0, 0.2), (9, 0.2), (10, 0.4), (19, 0.4), (20, 0.6)])

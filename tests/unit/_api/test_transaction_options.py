@@ -13,7 +13,7 @@ from bson.timestamp import Timestamp
 
 from motorlite import ReadConcern, ReadPreference, WriteConcern
 from motorlite._api.transaction_options import effective
-from motorlite._sessions.transaction import Concerns
+from motorlite._sessions.session import Concerns
 from motorlite.client_session import SessionOptions, TransactionOptions
 from motorlite.errors import ConfigurationError
 from tests.support.fake_core import fake_client

@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import pytest
 
-from motorlite._admission.tickets import Ticket
+from motorlite._admission.pool_queue import Ticket
 from motorlite._base.deadline import Deadline
 from motorlite._net.runtime import WaitTimeout
 from motorlite.errors import (
@@ -181,7 +181,7 @@ async def test_ones_own_connection_is_opened_at_the_moment_of_the_timeout(
         subject.pool.check_in(waiting.connection)
         assert not subject.pool.state.queue
         bounded = subject.pool.state.bounded
-        assert bounded is None or bounded.admission.memory == 0
+        assert bounded is None or bounded.memory == 0
 
 
 @pytest.mark.parametrize("others", [0, 1])
@@ -259,7 +259,7 @@ async def test_a_caller_that_is_cancelled_leaves(deployment: ScriptedDeployment,
         subject.pool.check_in(connection)
         bounded = subject.pool.state.bounded
         assert bounded is not None
-        assert bounded.admission.memory == 0
+        assert bounded.memory == 0
 
 
 @pytest.mark.parametrize("moment", ["check in, cancel", "cancel, check in", "drop, cancel", "cancel, drop"])

@@ -294,9 +294,9 @@ class RecordedPace(Pace):
         super().__init__()
         self.observed: list[float] = []
 
-    def worked(self, seconds: float, now: float, its_haste: int | None) -> None:
+    def worked(self, seconds: float, now: float, its_urgency: int | None) -> None:
         self.observed.append(seconds)
-        super().worked(seconds, now, its_haste)
+        super().worked(seconds, now, its_urgency)
 
 
 async def test_a_connection_that_was_given_at_the_moment_of_the_cancellation(

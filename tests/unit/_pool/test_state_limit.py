@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from motorlite._admission.concurrency_limit import AdaptiveLimit
-from motorlite._admission.tickets import Request
+from motorlite._admission.pool_queue import Request
 from motorlite.overload import ConcurrencyLimit
 from tests.support.pool_state import FakeWaiter, StateDriver, answer, give_up
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from motorlite._admission.pace import haste
+from motorlite._admission.pace import urgency
 from motorlite._connection.handshake import Purpose
 from motorlite._pool.state import Close, Drain, Interrupt
 from motorlite.errors import AutoReconnect
@@ -201,13 +201,13 @@ def test_the_pace_is_learned_from_operations_while_a_reply_is_pending(purpose: P
 def test_an_operation_that_need_not_wait_has_no_limit() -> None:
     subject = StateDriver(max_size=1)
     (connection,) = subject.checked_out()
-    connection.haste = haste(0.5)
+    connection.urgency = urgency(0.5)
     subject.state.put(connection, 0.0)
     assert subject.state.take(0.0) is connection
     subject.ask()
     subject.state.put(connection, 0.1)
     assert subject.state.pace.needed(0.1, None) == pytest.approx(0.11)
-    assert subject.state.pace.needed(0.1, haste(0.5)) == 0.0
+    assert subject.state.pace.needed(0.1, urgency(0.5)) == 0.0
 
 
 def test_a_reply_is_never_overdue_later_than_it_is_given_up() -> None:

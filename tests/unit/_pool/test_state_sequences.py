@@ -11,13 +11,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from motorlite._admission.tickets import Request
+from motorlite._admission.pool_queue import Request
 from motorlite._pool.state import Abandon, Close, Drain, Establish, Phase, PoolState
 from motorlite.errors import AutoReconnect
 from tests.support.pool_state import ADDRESS, FakeConnection, FakeStream, FakeWaiter, answer, pool_settings
 
 if TYPE_CHECKING:
-    from motorlite._admission.tickets import Establishment
+    from motorlite._admission.pool_queue import Establishment
     from motorlite._connection.connection import Connection
 
 

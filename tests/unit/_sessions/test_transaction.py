@@ -8,8 +8,7 @@ import pytest
 from bson.binary import Binary
 from bson.int64 import Int64
 
-from motorlite._sessions.session import ServerSession, Session
-from motorlite._sessions.transaction import Concerns, State, Transaction
+from motorlite._sessions.session import Concerns, ServerSession, Session, State, Transaction
 from motorlite.errors import InvalidOperation
 from motorlite.read_concern import ReadConcern
 from motorlite.read_preferences import ReadPreference

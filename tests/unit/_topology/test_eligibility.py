@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from motorlite._topology.eligibility import (
+from motorlite._topology.server_description import (
     NEAREST,
     PRIMARY,
     PRIMARY_PREFERRED,

@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from motorlite._topology.eligibility import NEAREST, PRIMARY, PRIMARY_PREFERRED, SECONDARY_PREFERRED
 from motorlite._topology.selection import (
     WRITABLE,
     Selector,
@@ -14,7 +13,13 @@ from motorlite._topology.selection import (
     describe_selector,
     suitable_servers,
 )
-from motorlite._topology.server_description import ServerDescription
+from motorlite._topology.server_description import (
+    NEAREST,
+    PRIMARY,
+    PRIMARY_PREFERRED,
+    SECONDARY_PREFERRED,
+    ServerDescription,
+)
 from motorlite._topology.topology_description import TopologyDescription
 from motorlite.errors import AutoReconnect, ConfigurationError, NotPrimaryError, OperationFailure, PyMongoError
 from motorlite.read_preferences import ReadPreference, Secondary

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from bson.objectid import ObjectId
 
-from motorlite._topology.eligibility import NEAREST, SECONDARY
-from motorlite._topology.server_description import ServerDescription
+from motorlite._topology.server_description import NEAREST, SECONDARY, ServerDescription
 from motorlite._topology.topology_description import TopologyChange, TopologyDescription
 from motorlite.errors import AutoReconnect
 from motorlite.topology_description import ServerType, TopologyType
@@ -243,7 +242,7 @@ def test_it_can_be_copied_and_pickled(duplicate: Callable[[TopologyDescription],
     description = replica_set(primary(A, election_id=ObjectId(), set_version=3), secondary(B))
     twin = duplicate(description)
     assert repr(twin) == repr(description)
-    for name in TopologyDescription.__slots__:
+    for name in vars(description):
         assert getattr(twin, name) == getattr(description, name)
     with pytest.raises(TypeError):
         twin.server_descriptions()[C] = description.server_descriptions()[A]  # type: ignore[index]  # read-only

@@ -34,7 +34,7 @@ def _plain_connector(runtime: Runtime) -> Connector:
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class Dependencies:
     """The sources of a client's event loop, connections, SRV records and randomness."""
 
     runtime: Callable[[], Runtime] = current.current_runtime
@@ -49,4 +49,4 @@ class World:
     min_heartbeat_interval: float = MIN_HEARTBEAT_INTERVAL
 
 
-REAL = World()
+PRODUCTION = Dependencies()
