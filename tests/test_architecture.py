@@ -156,7 +156,7 @@ RESOLVERS: Final = ("_net.aws_sdk", "_client.tracing", "__init__")
 LATER: Final = ("_LATER", "__getattr__", "__dir__")
 
 # Methods with which a connection talks to its server: on anything, and on what is called a connection.
-SENDING: Final = frozenset({"exchange", "round_trip", "send_only", "receive_more", "exhaust_command"})
+SENDING: Final = frozenset({"exchange", "round_trip", "send_only", "next_reply"})
 SENDING_ON_CONNECTIONS: Final = frozenset({"receive", "send"})
 SENDERS: Final = ("_execution.sender", "_topology.monitor*", "_connection.*")
 

@@ -393,7 +393,7 @@ class Executor:
 
     def _may_reauthenticate(self, run: Run, connection: Connection) -> bool:
         """Whether the server's request is followed. The connection's second request within an operation is an error."""
-        if not connection.can_reauthenticate:
+        if connection.renew is None:
             return False
         return run.retry is None or not run.retry.has_reauthenticated((connection.address, connection.id))
 
