@@ -8,6 +8,7 @@ import random
 import sys
 import time
 import uuid
+from dataclasses import dataclass
 from itertools import chain, repeat
 from threading import Lock
 from typing import TYPE_CHECKING, Final, Protocol
@@ -22,32 +23,20 @@ if TYPE_CHECKING:
 # Facts about the machine and the interpreter, for the client metadata of the handshake.
 
 
+@dataclass(slots=True)
 class PlatformFacts:
     """Facts about the machine for the handshake's client metadata; None means unknown."""
 
-    __slots__ = ("architecture", "backend", "is_docker", "os_name", "os_type", "os_version", "runtime")
-
-    def __init__(
-        self,
-        *,
-        os_type: str,
-        os_name: str | None,
-        os_version: str | None,
-        architecture: str | None,
-        runtime: str,
-        backend: str,
-        is_docker: bool,
-    ) -> None:
-        self.os_type = os_type
-        self.os_name = os_name
-        self.os_version = os_version
-        self.architecture = architecture
-        # Interpreter and version, for example "CPython 3.11.9".
-        self.runtime = runtime
-        # "asyncio", "uvloop" or "trio".
-        self.backend = backend
-        # Whether the file /.dockerenv exists.
-        self.is_docker = is_docker
+    os_type: str
+    os_name: str | None
+    os_version: str | None
+    architecture: str | None
+    # Interpreter and version, for example "CPython 3.11.9".
+    runtime: str
+    # "asyncio", "uvloop" or "trio".
+    backend: str
+    # Whether the file /.dockerenv exists.
+    is_docker: bool
 
 
 def read_platform_facts(backend: str) -> PlatformFacts:
