@@ -417,7 +417,7 @@ LATER_SOURCE = "if TYPE_CHECKING:\n    from x import y\nelse:\n    _LATER = {}\n
             True,
         ),
         ("imports point down", "_topology.monitor", "from . import selection", False),
-        ("imports point down", "testing.server", "from motorlite._net import memory", False),
+        ("imports point down", "testing.server", "from motorlite._net import failures", False),
         ("imports point down", "testing.server", "from motorlite import AsyncMongoClient", False),
         ("imports point down", "testing.server", "from motorlite._pool import pool", True),
         ("imports point down", "_client.core", "from motorlite._pool.pool import Pool", False),

@@ -281,10 +281,14 @@ class _MetadataCallback(OIDCCallback):
         try:
             stream = await self._connect(address, reader, until)
             try:
-                data = await _exchange(stream, http.get(address[0], target, headers), until, reader)
+                await stream.exchange(http.get(address[0], target, headers), until)
+            except AutoReconnect as error:
+                # The end of the stream may be the end of the response; a timeout is not.
+                if error.timeout or reader.is_empty:
+                    raise
             finally:
                 stream.abort()
-            response = http.parse(data)
+            response = reader.response()
         except PyMongoError as error:
             # Raised as a different error, because the MongoDB server did not cause it.
             raise violation(MONGODB_OIDC, f"{what} did not answer: {error}") from error
@@ -294,17 +298,6 @@ class _MetadataCallback(OIDCCallback):
                 MONGODB_OIDC, f"{what} answered with status {response.status}: {response.body[:_MAX_SHOWN]!r}"
             )
         return response.body
-
-
-async def _exchange(stream: Any, request: bytes, until: float, reader: http.ResponseReader) -> bytes | bytearray:
-    try:
-        answer: bytes | bytearray = await stream.exchange(request, until)
-    except AutoReconnect as error:
-        # The end of the stream may be the end of the response; a timeout is not.
-        if error.timeout or reader.is_empty:
-            raise
-        return reader.so_far()
-    return answer
 
 
 class AzureCallback(_MetadataCallback):

@@ -18,11 +18,11 @@ from motorlite._connection.handshake import parse_hello
 from motorlite._connection.messages import encode_command
 from motorlite._net.current import current_runtime
 from motorlite._net.host import next_request_id
-from motorlite._net.memory import MemoryStream
 from motorlite._wire import op_msg
 from motorlite._wire.documents import decode_reply
 from motorlite._wire.frames import FrameReader
 from motorlite.errors import AutoReconnect, DocumentTooLarge, NetworkTimeout, PoolClearedError, ProtocolError
+from motorlite.testing.memory_stream import MemoryStream
 from motorlite.testing.scripted import encode_reply
 from tests.support.pools import settle
 
@@ -273,7 +273,6 @@ async def test_replies_that_come_by_themselves() -> None:
 @pytest.mark.parametrize("is_last", [True, False])
 async def test_what_follows_the_last_of_these_replies_closes_the_connection(is_last: bool) -> None:
     peer = Peer()
-    connection = peer.connection
     async with anyio.create_task_group() as group:
         outcome = await background(peer, group, hello, peer)
         peer.answer({"n": 1}, flags=0 if is_last else op_msg.MORE_TO_COME, reply_id=500)
@@ -297,9 +296,8 @@ async def test_more_will_come_says_the_reply_to_an_ordinary_command() -> None:
 @pytest.mark.anyio
 async def test_a_reply_that_does_not_follow_the_last_one() -> None:
     peer = Peer()
-    connection = peer.connection
     async with anyio.create_task_group() as group:
-        outcome = await background(peer, group, hello, peer)
+        await background(peer, group, hello, peer)
         peer.answer({}, flags=op_msg.MORE_TO_COME, reply_id=500)
         await settle()
         second = await background(peer, group, hello, peer)

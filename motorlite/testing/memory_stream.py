@@ -1,4 +1,4 @@
-"""Net: a framed stream with a Python object as its peer, for tests in virtual time."""
+"""A framed stream with a Python object as its peer, for tests in virtual time."""
 
 from __future__ import annotations
 
