@@ -33,10 +33,12 @@ LAYERS: Final[dict[str, tuple[str, ...]]] = {
     "_wire": OPEN,
     # The delays of retries, which others wait for too.
     "_retry.backoff": OPEN,
-    "_sessions": (*OPEN, "_retry.backoff"),
+    # The waiter that they share with the runtimes.
+    "_net.runtime": OPEN,
+    "_sessions": (*OPEN, "_retry.backoff", "_net.runtime"),
     "_net": OPEN,
     "_connection": (*OPEN, "_wire", "_net"),
-    "_admission": (*OPEN, "_retry.backoff", "_connection.connection", "_connection.handshake"),
+    "_admission": (*OPEN, "_retry.backoff", "_net.runtime", "_connection.connection", "_connection.handshake"),
     "_pool": (*OPEN, "_retry.backoff", "_connection", "_net", "_admission"),
     "_topology": (*OPEN, "_pool", "_connection", "_net", "_admission", *REPLIES),
     "_operations": (*OPEN, "_sessions", "_connection.messages", "_topology.selection", *REPLIES),
@@ -47,6 +49,7 @@ LAYERS: Final[dict[str, tuple[str, ...]]] = {
         "_retry",
         "_topology",
         "_pool",
+        "_net.runtime",
         "_connection",
         "_sessions",
         "_admission",

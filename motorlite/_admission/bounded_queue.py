@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from motorlite.overload import WaitQueue
 
 
-# A global, since reading a member of an enumeration takes 0.28 µs on Python 3.11.
 _OTHER = Purpose.OTHER
 
 

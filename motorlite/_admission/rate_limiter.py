@@ -13,7 +13,7 @@ refused when it arrives.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Final, Protocol
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from motorlite._admission.waiting_line import TIMEOUT, Admission, WaitingLine, order_of
 from motorlite.errors import AdmissionError, RateLimitError
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from motorlite._admission.orders import ByAge, ByPriority
+    from motorlite._net.runtime import Waiter
     from motorlite.overload.rate_limit import RateLimit
 
 
@@ -30,14 +31,6 @@ if TYPE_CHECKING:
 _EARLY: Final = 1e-6
 
 NO_TOKEN: Final = "rate_limit"
-
-
-class Turn(Protocol):
-    """Wakes a waiting operation, once."""
-
-    def offer(self, value: object) -> bool:
-        """Wake the operation. Returns False if it has given up."""
-        ...
 
 
 class Waiting:
@@ -48,10 +41,10 @@ class Waiting:
     # What continues admitted work does not wait.
     is_admitted: bool = False
 
-    def __init__(self, now: float, turn: Turn, priority: int, size: int) -> None:
+    def __init__(self, now: float, turn: Waiter, priority: int, size: int) -> None:
         self.entered: float = now
         self.since: float = now
-        self.turn: Turn = turn
+        self.turn: Waiter = turn
         self.priority: int = priority
         self.size: int = size
         self.rank: tuple[float, int] = (0.0, 0)

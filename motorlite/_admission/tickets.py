@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import inf
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from motorlite._admission.pace import haste
 from motorlite._connection.handshake import CONNECTING
@@ -11,16 +11,9 @@ from motorlite._connection.handshake import CONNECTING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from motorlite._net.runtime import Waiter
     from motorlite.errors import PyMongoError
     from motorlite.overload import WaitQueue
-
-
-class Waiter(Protocol):
-    """Waits for a request to be served; implemented by each runtime."""
-
-    def offer(self, value: object) -> bool:
-        """Hand over `value`; return False if the waiter has given up, in which case the caller keeps `value`."""
-        ...
 
 
 class Ticket:

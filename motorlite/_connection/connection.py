@@ -142,7 +142,7 @@ class Connection:
                 self.owed = request_id
             raise
         if len(body) > LARGE:
-            return await self._decode_large(body, codec_options, document_fields)
+            return await self._decode(body, codec_options, document_fields)
         try:
             return decode_reply(body, codec_options, document_fields)
         except Exception as error:
@@ -182,16 +182,9 @@ class Connection:
             self.streaming = None
             self._spoil(error)
             raise
-        body = reply.body
-        if len(body) > LARGE:
-            return await self._decode_large(body, codec_options, document_fields)
-        try:
-            return decode_reply(body, codec_options, document_fields)
-        except Exception as error:
-            self._learn_rejected(body, error)
-            raise
+        return await self._decode(reply.body, codec_options, document_fields)
 
-    async def _decode_large(
+    async def _decode(
         self,
         body: bytes | bytearray | memoryview,
         codec_options: CodecOptions[Any],

@@ -157,14 +157,14 @@ def _hello_command(*, legacy: bool) -> Document:
 
 def server_api_fields(server_api: ServerApi | None) -> Document:
     """Return the fields that every command carries when an API version is declared (versioned API specification)."""
-    fields: Document = {}
-    if server_api is not None:
-        fields["apiVersion"] = server_api.version
-        if server_api.strict is not None:
-            fields["apiStrict"] = server_api.strict
-        if server_api.deprecation_errors is not None:
-            fields["apiDeprecationErrors"] = server_api.deprecation_errors
-    return fields
+    if server_api is None:
+        return {}
+    fields = {
+        "apiVersion": server_api.version,
+        "apiStrict": server_api.strict,
+        "apiDeprecationErrors": server_api.deprecation_errors,
+    }
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def parse_hello(

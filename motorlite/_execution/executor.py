@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
-# A global, since `Progress.NOT_SENT` takes 0.28 µs on Python 3.11.
 _NOT_SENT = Progress.NOT_SENT
 
 

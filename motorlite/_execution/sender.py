@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from motorlite._topology.server import Server
     from motorlite._topology.topology_description import TopologyDescription
 
-# The hot path reads these as globals: on Python 3.11, `Kind.READ` takes 0.28 µs and a global 0.02 µs.
 READ, NOT_SENT, ANSWERED = Kind.READ, Progress.NOT_SENT, Progress.ANSWERED
 
 

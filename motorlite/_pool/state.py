@@ -115,7 +115,6 @@ class Phase(enum.Enum):
     CLOSED = "closed"
 
 
-# A global, since reading a member of an enumeration takes 0.28 µs on Python 3.11, and every operation checks out.
 _IS_CLOSED = Phase.CLOSED
 
 
@@ -422,7 +421,6 @@ def timed_out(
 MAX_PENDING: Final = 100
 # The errors of a paused pool show at most this many characters of the reason for the clear.
 _MAX_REASON: Final = 1000
-# Globals, since reading a member of an enumeration takes 0.28 µs on Python 3.11, and every operation checks out.
 _READY, _CLOSED, _OTHER = Phase.READY, Phase.CLOSED, Purpose.OTHER
 
 

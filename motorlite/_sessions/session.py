@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import bson
 from bson.timestamp import Timestamp
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from bson.binary import Binary
 
     from motorlite._base.deadline import Deadline
+    from motorlite._net.runtime import Waiter
     from motorlite._sessions.transaction import Concerns, HeldConnection
 
 # Seconds. A server session is not used in the last minute of its life (specification, "Algorithm to acquire...").
@@ -34,14 +35,6 @@ _KEYS = 2**63
 ENDED: Final = "Cannot use ended session"
 UNACKNOWLEDGED: Final = "Explicit sessions are incompatible with unacknowledged write concern"
 UNSUPPORTED: Final = "Sessions are not supported by this MongoDB deployment"
-
-
-class Waiting(Protocol):
-    """An operation that waits for its turn."""
-
-    def offer(self, value: Any) -> bool:
-        """End the wait. False if the operation has given up."""
-        ...
 
 
 class ServerSession:
@@ -107,7 +100,7 @@ class Session:
         self.enclosing: int | None = None
         # Operations that wait for the one with the newest transaction number to end; None if no operation has one.
         # Not a dict, whose first item is slow to find after many removals.
-        self.waiting: OrderedDict[Waiting, None] | None = None
+        self.waiting: OrderedDict[Waiter, None] | None = None
         self.has_ended: bool = False
 
     # --- turns of operations with transaction numbers ---
@@ -119,12 +112,12 @@ class Session:
         self.waiting = OrderedDict()
         return True
 
-    def join_queue(self, operation: Waiting) -> None:
+    def join_queue(self, operation: Waiter) -> None:
         """Let `operation` wait behind the others."""
         assert self.waiting is not None
         self.waiting[operation] = None
 
-    def leave_queue(self, operation: Waiting) -> None:
+    def leave_queue(self, operation: Waiter) -> None:
         """Forget `operation`, which has given up. It may have its turn already."""
         if self.waiting is not None:
             self.waiting.pop(operation, None)
