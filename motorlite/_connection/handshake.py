@@ -66,19 +66,6 @@ _NOT_LOAD_BALANCED: Final = (
 class Handshake:
     """The parsed first reply on a connection."""
 
-    __slots__ = (
-        "compression",
-        "facts",
-        "hello_ok",
-        "is_arbiter",
-        "reply",
-        "sasl_supported_mechs",
-        "server_connection_id",
-        "service_id",
-        "speculative_reply",
-        "topology_version",
-    )
-
     def __init__(self, facts: ServerFacts, reply: Mapping[str, Any]) -> None:
         self.facts: ServerFacts = facts
         # The server supports the command `hello`; monitors must then use it.

@@ -18,7 +18,12 @@ if TYPE_CHECKING:
 # What comes with an environment.
 INSTALLERS: Final = frozenset({"pip", "setuptools"})
 # The tests of the code that depends on bson and dnspython the most.
-USERS_OF_DEPENDENCIES: Final = ("tests/unit/_wire", "tests/unit/_net/test_dns.py")
+USERS_OF_DEPENDENCIES: Final = (
+    "tests/unit/_wire",
+    "tests/unit/_net/test_dns.py",
+    # The counter of ObjectIds, which is private to bson.
+    "tests/unit/_api/collection/test_identifiers.py",
+)
 # What these tests need, in no particular version.
 TEST_TOOLS: Final = ("pytest>=8.3", "hypothesis>=6.100")
 CONFIGURATION: Final = """
