@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from itertools import count
 from math import inf
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from benchmarks.report import align
 from motorlite._admission.tickets import Request, Ticket
@@ -149,7 +149,7 @@ class Simulation:
             self._answered(caller, connection)
             return
         until = self.now + self._patience if self._is_seen else inf
-        caller.request = request = Request(caller, self.now, until=until)
+        caller.request = request = Request(cast("Any", caller), self.now, until=until)
         if self.state.bounded is not None:
             self.state.bounded.fill_in(request, Ticket(self.now), until)
         self.state.enqueue(request, self.now)

@@ -148,7 +148,7 @@ class Client:
         clock, deadline, state = self._world.clock, call.deadline, link.state
         now = clock.now
         request = call.request = Request(
-            Waiter(call, clock),
+            cast("Any", Waiter(call, clock)),
             now,
             until=deadline.earliest(),
             operation_until=deadline.expires_at if deadline.is_set else None,

@@ -81,7 +81,7 @@ class Link:
 
     def warm_up(self, connections: int) -> None:
         """Open some connections, at no cost: the run begins when the clients have been at work for a while."""
-        state, requests = self.state, [Request(_Place()) for _ in range(connections)]
+        state, requests = self.state, [Request(cast("Any", _Place())) for _ in range(connections)]
         for request in requests:
             state.enqueue(request, 0.0)
         while state.effects:
