@@ -33,10 +33,12 @@ LAYERS: Final[dict[str, tuple[str, ...]]] = {
     "_wire": OPEN,
     # The delays of retries, which others wait for too.
     "_retry.backoff": OPEN,
-    "_sessions": (*OPEN, "_retry.backoff"),
+    # The waiter that they share with the runtimes.
+    "_net.runtime": OPEN,
+    "_sessions": (*OPEN, "_retry.backoff", "_net.runtime"),
     "_net": OPEN,
     "_connection": (*OPEN, "_wire", "_net"),
-    "_admission": (*OPEN, "_retry.backoff", "_connection.connection", "_connection.handshake"),
+    "_admission": (*OPEN, "_retry.backoff", "_net.runtime", "_connection.connection", "_connection.handshake"),
     "_pool": (*OPEN, "_retry.backoff", "_connection", "_net", "_admission"),
     "_topology": (*OPEN, "_pool", "_connection", "_net", "_admission", *REPLIES),
     "_operations": (*OPEN, "_sessions", "_connection.messages", "_topology.selection", *REPLIES),
@@ -47,6 +49,7 @@ LAYERS: Final[dict[str, tuple[str, ...]]] = {
         "_retry",
         "_topology",
         "_pool",
+        "_net.runtime",
         "_connection",
         "_sessions",
         "_admission",
@@ -156,7 +159,7 @@ RESOLVERS: Final = ("_net.aws_sdk", "_client.optional", "__init__")
 LATER: Final = ("_LATER", "__getattr__", "__dir__")
 
 # Methods with which a connection talks to its server: on anything, and on what is called a connection.
-SENDING: Final = frozenset({"exchange", "round_trip", "send_only", "receive_more", "exhaust_command"})
+SENDING: Final = frozenset({"exchange", "round_trip", "send_only", "next_reply"})
 SENDING_ON_CONNECTIONS: Final = frozenset({"receive", "send"})
 SENDERS: Final = ("_execution.sender", "_topology.monitor*", "_connection.*")
 
@@ -415,7 +418,7 @@ LATER_SOURCE = "if TYPE_CHECKING:\n    from x import y\nelse:\n    _LATER = {}\n
             True,
         ),
         ("imports point down", "_topology.monitor", "from . import selection", False),
-        ("imports point down", "testing.server", "from motorlite._net import memory", False),
+        ("imports point down", "testing.server", "from motorlite._net import failures", False),
         ("imports point down", "testing.server", "from motorlite import AsyncMongoClient", False),
         ("imports point down", "testing.server", "from motorlite._pool import pool", True),
         ("imports point down", "_client.core", "from motorlite._pool.pool import Pool", False),

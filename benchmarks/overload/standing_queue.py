@@ -14,13 +14,13 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 import bson
+from motorlite._client.world import World
+from motorlite._net.memory import MemoryStream
 
 import motorlite
 from benchmarks import virtual
 from benchmarks.documents import HELLO, reply_to
 from benchmarks.figures import align
-from motorlite._client.world import World
-from motorlite._net.memory import MemoryStream
 from motorlite.errors import PyMongoError
 from motorlite.overload import WaitQueue
 

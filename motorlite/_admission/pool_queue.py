@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from math import inf
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from motorlite._admission.pace import urgency
 from motorlite._connection.handshake import CONNECTING
@@ -23,20 +23,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from motorlite._admission.pace import Pace
+    from motorlite._net.runtime import Waiter
     from motorlite.errors import PyMongoError
     from motorlite.overload import WaitQueue
 
 
 # A caller that has waited for this multiple of the usual patience has proved to be patient.
 _PROOF: Final = 1.25
-
-
-class Waiter(Protocol):
-    """Waits for a request to be served; implemented by each runtime."""
-
-    def offer(self, value: object) -> bool:
-        """Hand over `value`; return False if the waiter has given up, in which case the caller keeps `value`."""
-        ...
 
 
 @dataclass(slots=True, eq=False)

@@ -23,8 +23,8 @@ from motorlite.overload.rate_limit import EVERYTHING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from motorlite._admission.pool_queue import Waiter
     from motorlite._admission.waiting_line import ByAge
+    from motorlite._net.runtime import Waiter
     from motorlite.overload.rate_limit import RateLimit
 
 

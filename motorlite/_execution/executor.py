@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
-# A global, since `Progress.NOT_SENT` takes 0.28 µs on Python 3.11.
 _NOT_SENT = Progress.NOT_SENT
 
 
@@ -108,7 +107,6 @@ class Executor:
         self._deployment.stop()
         if self._admission is not None:
             self._admission.stop()
-
 
     def release(self, session: Session) -> None:
         """Return the server session of an implicit or ended session to the pool."""
@@ -375,6 +373,6 @@ class Executor:
 
     def _may_reauthenticate(self, run: Run, connection: Connection) -> bool:
         """Whether the server's request is followed. The connection's second request within an operation is an error."""
-        if not connection.can_reauthenticate:
+        if connection.renew is None:
             return False
         return run.retry is None or not run.retry.has_reauthenticated((connection.address, connection.id))

@@ -31,7 +31,7 @@ class PinnedConnection:
         self._is_released = False
         # The open cursors of a transaction: no other connection is certain to reach them.
         self._cursors: set[int] = set()
-        connection.check_out(purpose)
+        connection.purpose = purpose
 
     @property
     def is_usable(self) -> bool:
@@ -72,7 +72,7 @@ class PinnedConnection:
                 # Nothing else stops the server, which then drops the cursors.
                 self.connection.close()
             self.server.pool.check_in(self.connection)
-            self.connection.check_in()
+            self.connection.purpose = Purpose.OTHER
 
 
 def stays_pinned(operation: Operation[Any], connection: Connection, reply: Mapping[str, Any] | None) -> bool:

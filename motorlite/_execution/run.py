@@ -115,7 +115,6 @@ class Run(_Defaults):
 
 # The state of one attempt of an operation. State that outlives the attempt belongs to the run.
 
-# A global, since `Progress.NOT_SENT` takes 0.28 µs on Python 3.11.
 _NOT_SENT = Progress.NOT_SENT
 
 

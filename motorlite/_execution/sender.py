@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from motorlite._topology.topology import Server
     from motorlite._topology.topology_description import TopologyDescription
 
-# The hot path reads these as globals: on Python 3.11, `Kind.READ` takes 0.28 µs and a global 0.02 µs.
 READ, NOT_SENT, ANSWERED = Kind.READ, Progress.NOT_SENT, Progress.ANSWERED
 
 
@@ -138,8 +137,9 @@ class Sender:
         deadline = run.call.deadline
         until = self._now() + self._socket_timeout if deadline.expires_at == inf else deadline.expires_at
         operation_until = deadline.expires_at if deadline.is_set else None
+        assert connection.renew is not None
         try:
-            await connection.reauthenticate(until, operation_until)
+            await connection.renew(connection, until, operation_until)
         except BaseException as error:
             attempt.phase = "reply"
             self._learn(run, server, connection, error)
@@ -161,7 +161,7 @@ class Sender:
             return
         facts = connection.facts
         until = building.worth_waiting_until(building.server_limit(sent, facts), sent_at, self._now())
-        connection.abandon(until, opens_cursor=operation.creates_cursor)
+        connection.owed_until, connection.owes_cursor = until, operation.creates_cursor
         comment = building.comment_of_abandoned(sent, facts, self._limits)
         if comment is not None and not facts.is_load_balanced:  # another connection may reach another server
             self._on_abandoned(connection.address, comment)

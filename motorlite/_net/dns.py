@@ -23,11 +23,9 @@ class Resolver(Protocol):
 
     async def srv(self, name: str, until: float) -> SRVRecords:
         """The SRV records of a name; raises when there are none."""
-        ...
 
     async def txt(self, name: str, until: float) -> Sequence[Sequence[bytes]]:
         """The strings of each TXT record of a name; empty when there are no records."""
-        ...
 
 
 class DNSResolver:

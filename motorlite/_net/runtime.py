@@ -51,41 +51,32 @@ class FrameStream(Protocol):
     @property
     def is_closed(self) -> bool:
         """Whether either side has closed the stream, as far as known without checking the socket."""
-        ...
 
     @property
     def has_unsent(self) -> bool:
         """Whether part of the last request has not reached the operating system."""
-        ...
 
     @property
     def sent_nothing(self) -> bool:
         """Whether the last request was cancelled or timed out before its first byte was written."""
-        ...
 
     async def exchange(self, data: bytes, until: float) -> bytes | bytearray:
         """Write `data` and wait for one message. No earlier message may be unread."""
-        ...
 
     async def receive(self, until: float) -> bytes | bytearray:
         """Wait for one message."""
-        ...
 
     def expect_more(self, is_expected: bool) -> None:
         """Set whether more replies may follow the next one (exhaust). When unset, no unread reply may remain."""
-        ...
 
     async def send(self, data: bytes, until: float) -> None:
         """Write `data`."""
-        ...
 
     def is_healthy(self) -> bool:
         """Check the socket: it is open and has no unrequested bytes."""
-        ...
 
     def abort(self) -> None:
         """Close immediately, without waiting or sending anything more."""
-        ...
 
 
 class WaitTimeout(Exception):
@@ -97,15 +88,12 @@ class Waiter(Protocol):
 
     def offer(self, value: Any) -> bool:
         """Hand over `value`. Returns False if the waiter has given up; the caller then keeps `value`."""
-        ...
 
     def take_back(self) -> Any | None:
         """After `wait` was cancelled, return a value that was accepted but not received, else None."""
-        ...
 
     def wait(self, until: float) -> Awaitable[Any]:
         """Wait for the value. Raises WaitTimeout at the loop time `until`. To be awaited at once."""
-        ...
 
 
 class BackgroundTask(Protocol):
@@ -113,7 +101,6 @@ class BackgroundTask(Protocol):
 
     def cancel(self) -> None:
         """Request cancellation; returns immediately."""
-        ...
 
 
 class Host(Protocol):
@@ -124,20 +111,16 @@ class Host(Protocol):
 
         `name`, after "motorlite", names the task for tools that list the tasks of the loop.
         """
-        ...
 
     @property
     def is_closed(self) -> bool:
         """Whether the host is ending or has ended. A function spawned now never runs."""
-        ...
 
     def stop(self) -> None:
         """Cancel all spawned tasks; returns immediately."""
-        ...
 
     async def close(self) -> None:
         """Cancel all spawned tasks and wait for them to end."""
-        ...
 
 
 class Runtime(Protocol):
@@ -148,21 +131,17 @@ class Runtime(Protocol):
 
     def is_current(self) -> bool:
         """Whether the caller runs on this event loop."""
-        ...
 
     def now(self) -> float:
         """The loop's clock, seconds."""
-        ...
 
     def scope_deadline(self) -> float:
         """The earliest deadline of the cancel scopes around the caller; infinity if there is none."""
-        ...
 
     def waiter(self) -> Waiter: ...
 
     def host(self, name: str, on_end: Callable[[], None]) -> Host:
         """Start a host task. `on_end` is called synchronously when the host ends for any reason."""
-        ...
 
     async def sleep(self, seconds: float) -> None: ...
 
@@ -178,15 +157,12 @@ class Runtime(Protocol):
 
         Raises NetworkTimeout, AutoReconnect, NameResolutionError, ProxyError or CertificateError.
         """
-        ...
 
     async def run_in_thread(self, function: Callable[[], T], until: float = inf) -> T:
         """Run `function` in a thread. At the loop time `until` raises WaitTimeout and discards the outcome."""
-        ...
 
     def run_soon(self, function: Callable[..., None], *args: Any) -> None:
         """Call ``function(*args)`` on this event loop in one of its next iterations; no effect when the loop has ended.
 
         Safe to call from anywhere: other threads, the garbage collector.
         """
-        ...

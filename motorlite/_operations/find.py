@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from motorlite.read_preferences import ServerMode
 
 
-# Globals, since reading a member of an enumeration takes 0.28 µs on Python 3.11.
 _SEND = TimeLimit.SEND
 _new = object.__new__
 

@@ -111,7 +111,6 @@ class Phase(enum.Enum):
     CLOSED = "closed"
 
 
-# Globals, since reading a member of an enumeration takes 0.28 µs on Python 3.11, and every operation checks out.
 _READY, _CLOSED, _OTHER = Phase.READY, Phase.CLOSED, Purpose.OTHER
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from motorlite._base.deadline import Deadline
     from motorlite._base.values import Address, Document
+    from motorlite._net.runtime import Waiter
     from motorlite.read_concern import ReadConcern
     from motorlite.read_preferences import ServerMode
     from motorlite.write_concern import WriteConcern
@@ -39,14 +40,6 @@ _KEYS = 2**63
 ENDED: Final = "Cannot use ended session"
 UNACKNOWLEDGED: Final = "Explicit sessions are incompatible with unacknowledged write concern"
 UNSUPPORTED: Final = "Sessions are not supported by this MongoDB deployment"
-
-
-class Waiting(Protocol):
-    """An operation that waits for its turn."""
-
-    def offer(self, value: Any) -> bool:
-        """End the wait. False if the operation has given up."""
-        ...
 
 
 # The transaction of a session: its states, what its commands carry, and what it is pinned to.
@@ -252,7 +245,7 @@ class Session:
     enclosing: int | None = None
     # Operations that wait for the one with the newest transaction number to end; None if no operation has one.
     # Not a dict, whose first item is slow to find after many removals.
-    waiting: OrderedDict[Waiting, None] | None = None
+    waiting: OrderedDict[Waiter, None] | None = None
     has_ended: bool = False
 
     # --- turns of operations with transaction numbers ---
@@ -264,12 +257,12 @@ class Session:
         self.waiting = OrderedDict()
         return True
 
-    def join_queue(self, operation: Waiting) -> None:
+    def join_queue(self, operation: Waiter) -> None:
         """Let `operation` wait behind the others."""
         assert self.waiting is not None
         self.waiting[operation] = None
 
-    def leave_queue(self, operation: Waiting) -> None:
+    def leave_queue(self, operation: Waiter) -> None:
         """Forget `operation`, which has given up. It may have its turn already."""
         if self.waiting is not None:
             self.waiting.pop(operation, None)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from motorlite._base.values import Address
-    from motorlite._connection.connection import Connection, ExhaustReply
+    from motorlite._connection.connection import Connection
     from motorlite._connection.establish import Establisher
     from motorlite._net.runtime import BackgroundTask, Host, Runtime, Waiter
     from motorlite.server_api import ServerApi
@@ -123,8 +123,6 @@ class Monitor:
         self._connection: Connection | None = None
         # The last successful reply. None: the next check opens a connection.
         self._reply: Mapping[str, Any] | None = None
-        # The reply after which the server sends another one on its own, or None.
-        self._more_after: ExhaustReply | None = None
         self._is_checking = False
         self._is_check_cancelled = False
         # Loop time of the last check that immediately followed a lost connection.
@@ -249,12 +247,11 @@ class Monitor:
             self._connection.close()
         self._connection = None
         self._reply = None
-        self._more_after = None
 
     @property
     def _is_streaming(self) -> bool:
         """Whether the server sends the next reply when something changes."""
-        if self._more_after is not None:
+        if self._connection is not None and self._connection.streaming is not None:
             return True
         return self._settings.streaming and self._reply is not None and self._reply.get("topologyVersion") is not None
 
@@ -266,12 +263,10 @@ class Monitor:
         interval = settings.heartbeat_frequency
         hello_ok = before.get("helloOk") is True
         reply: Mapping[str, Any]
-        if self._more_after is not None:
-            reply = self._note_more(await connection.receive_more(self._more_after, self._limit(interval)))
-        elif self._is_streaming:
-            version, wait_ms = before["topologyVersion"], round(interval * 1000)
+        if self._is_streaming:
+            version, wait_ms = before.get("topologyVersion"), round(interval * 1000)
             document = monitor_hello(hello_ok, version, wait_ms, server_api=settings.server_api)
-            reply = self._note_more(await connection.exhaust_command("admin", document, self._limit(interval)))
+            reply = await connection.command("admin", document, self._limit(interval), is_exhaust=True)
         else:
             document = monitor_hello(hello_ok, server_api=settings.server_api)
             started = self._runtime.now()
@@ -280,10 +275,6 @@ class Monitor:
         if reply.get("ok") != 1:
             raise error_from_reply(reply)
         return reply
-
-    def _note_more(self, reply: ExhaustReply) -> Mapping[str, Any]:
-        self._more_after = reply if reply.more_to_come else None
-        return reply.document
 
     async def _open(self) -> Mapping[str, Any]:
         connection = self._connection = await self._establish()

@@ -170,14 +170,7 @@ class Zstd:
         return found
 
 
-class _Stream(Protocol):
-    @property
-    def eof(self) -> bool: ...
-    @property
-    def unused_data(self) -> bytes: ...
-
-
-def _check_whole(compressor: Compressor, stream: _Stream, found: int, size: int) -> None:
+def _check_whole(compressor: Compressor, stream: Any, found: int, size: int) -> None:
     if found > size:
         raise _wrong(compressor, f"has more than the {size} bytes that it announces")
     if not stream.eof:

@@ -140,14 +140,9 @@ class FrameReader:
             self._filled = filled - length
             return frame
         if length > _BUFFER_SIZE:
-            self._make_large(length)
+            self._large = _grown(self._view[:filled], length)
+            self._large_filled, self._large_length, self._filled = filled, length, 0
         return None
-
-    def _make_large(self, length: int) -> None:
-        self._large = _grown(self._view[: self._filled], length)
-        self._large_filled = self._filled
-        self._large_length = length
-        self._filled = 0
 
     @property
     def is_empty(self) -> bool:

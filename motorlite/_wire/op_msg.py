@@ -6,6 +6,7 @@ sequences). With `CHECKSUM_PRESENT` it ends with a CRC-32C, which is verified.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from struct import Struct
 from struct import error as StructError
 from typing import TYPE_CHECKING, Final
@@ -68,25 +69,16 @@ _REPLY: Final = Struct("<8xiiIBi")
 _WORTH_A_VIEW: Final = 8 * 1024
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Message:
     """A parsed OP_MSG message. `body` and the documents of `sequences` are views of the received bytes."""
 
-    __slots__ = ("body", "more_to_come", "request_id", "response_to", "sequences")
-
-    def __init__(
-        self,
-        request_id: int,
-        response_to: int,
-        more_to_come: bool,
-        body: memoryview,
-        sequences: dict[str, list[memoryview]] | None,
-    ) -> None:
-        self.request_id = request_id
-        self.response_to = response_to
-        # The sender will send another message without a request (exhaust replies).
-        self.more_to_come = more_to_come
-        self.body = body
-        self.sequences = sequences
+    request_id: int
+    response_to: int
+    # The sender will send another message without a request (exhaust replies).
+    more_to_come: bool
+    body: memoryview
+    sequences: dict[str, list[memoryview]] | None
 
 
 def encode(

@@ -32,13 +32,13 @@ import bson
 from bson.objectid import ObjectId
 
 from motorlite._base.arguments import wrong
-from motorlite._net.memory import MemoryStream
 from motorlite._options.values import COMPRESSORS
 from motorlite._wire import op_msg
 from motorlite._wire.compression import compress, decompress, make_compressors
 from motorlite._wire.frames import MAX_MESSAGE_SIZE, FrameReader
 from motorlite.errors import AutoReconnect, NetworkTimeout
 from motorlite.testing.answers import Answer, Close, Hang, Raw, Reply, default_reply, failure, overloaded, resolved
+from motorlite.testing.memory_stream import MemoryStream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

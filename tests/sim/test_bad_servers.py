@@ -26,7 +26,7 @@ from tests.support.waiting import until
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from motorlite._net.memory import MemoryStream
+    from motorlite.testing.memory_stream import MemoryStream
     from motorlite.testing.scripted import Answer, ScriptedServer
 
 pytestmark = pytest.mark.anyio

@@ -20,10 +20,10 @@ from anyio import to_thread
 from anyio.lowlevel import checkpoint
 
 from motorlite._net.current import current_runtime
-from motorlite._net.memory import MemoryStream
 from motorlite._net.tls import make_context
 from motorlite._options.options import TLSOptions
 from motorlite._wire.frames import FrameReader
+from motorlite.testing.memory_stream import MemoryStream
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

@@ -76,6 +76,12 @@ class FakeWaiter:
         self.answer = value
         return True
 
+    def take_back(self) -> Any:
+        return self.answer
+
+    async def wait(self, until: float) -> Any:
+        raise AssertionError("the state does not wait")
+
 
 class StateDriver:
     """A pool state, with short methods for the actions of the shell."""

@@ -241,7 +241,7 @@ class Run:
             return
         choose = self.random.random
         caller = self.newcomer = Caller(self, next(self.numbers))
-        request = caller.request = WatchedRequest(caller, self.now)
+        request = caller.request = WatchedRequest(cast("Any", caller), self.now)
         # A tenth are retries.
         entered = self.now - choose() if choose() < 0.1 else self.now
         size = self.random.choice((0, 50, 300))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Callable, Generator, Hashable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from bson.objectid import ObjectId
@@ -91,22 +92,21 @@ EXTERNAL: Final = "$external"
 _SASL_FIELDS: Final = ("conversationId", "done", "payload")
 
 
+@dataclass(slots=True, eq=False)
 class RunCommand:
     """Send `document` to `database` and return the reply, even if it is an error.
 
     The document is never compressed and never published in full, because it contains data derived from the password.
     """
 
-    __slots__ = ("database", "document")
-
-    def __init__(self, database: str, document: Document) -> None:
-        self.database = database
-        self.document = document
+    database: str
+    document: Document
 
     def __repr__(self) -> str:
         return f"<RunCommand {next(iter(self.document))} on {self.database!r}>"
 
 
+@dataclass(slots=True, eq=False)
 class Compute:
     """Call the slow `function` outside of the event loop and return its result.
 
@@ -114,26 +114,21 @@ class Compute:
     in the meantime.
     """
 
-    __slots__ = ("function", "keep", "key")
-
-    def __init__(self, key: Hashable, function: Callable[[], Any], keep: Callable[[Any], None]) -> None:
-        self.key = key
-        self.function = function
-        self.keep = keep
+    key: Hashable
+    function: Callable[[], Any]
+    keep: Callable[[Any], None]
 
     def __repr__(self) -> str:
         # The function is bound to the password.
         return "<Compute>"
 
 
+@dataclass(slots=True, eq=False)
 class NeedToken:
     """Return an access token and whether it was cached; if none is cached, request one from the callback."""
 
-    __slots__ = ("idp_info", "refresh_token")
-
-    def __init__(self, idp_info: OIDCIdPInfo | None = None, refresh_token: str | None = None) -> None:
-        self.idp_info = idp_info
-        self.refresh_token = refresh_token
+    idp_info: OIDCIdPInfo | None = None
+    refresh_token: str | None = None
 
     def __repr__(self) -> str:
         return "<NeedToken>"
@@ -142,13 +137,9 @@ class NeedToken:
 class NeedAwsCredentials:
     """Return `aws.AwsCredentials`."""
 
-    __slots__ = ()
-
 
 class NeedDate:
     """Return the time in UTC as ``YYYYMMDDTHHMMSSZ``."""
-
-    __slots__ = ()
 
 
 Request: TypeAlias = RunCommand | Compute | NeedToken | NeedAwsCredentials | NeedDate

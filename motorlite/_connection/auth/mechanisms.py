@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from motorlite._base.values import format_address
-from motorlite._connection.auth import aws, oidc, plain, scram, x509
-from motorlite._connection.auth.conversation import redacted
+from motorlite._connection.auth import aws, oidc, scram
+from motorlite._connection.auth.conversation import EXTERNAL, SaslReply, encode, redacted, run, violation
 from motorlite.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 # The length that MONGODB-AWS prescribes. The SCRAM example of RFC 7677 uses less than half as many.
 NONCE_BYTES: Final = aws.NONCE_BYTES
 _SCRAM: Final = (scram.SCRAM_SHA_256, scram.SCRAM_SHA_1)
-SUPPORTED: Final = (*_SCRAM, x509.MONGODB_X509, plain.PLAIN, aws.MONGODB_AWS, oidc.MONGODB_OIDC)
+PLAIN: Final = "PLAIN"
+MONGODB_X509: Final = "MONGODB-X509"
+SUPPORTED: Final = (*_SCRAM, MONGODB_X509, PLAIN, aws.MONGODB_AWS, oidc.MONGODB_OIDC)
 
 
 class Authentication:
@@ -66,8 +68,8 @@ class Authentication:
 
     def _first_message(self) -> Document | None:
         mechanism = self._mechanism
-        if mechanism == x509.MONGODB_X509:
-            return x509.start_command(self._credentials.username)
+        if mechanism == MONGODB_X509:
+            return x509_command(self._credentials.username)
         if mechanism == oidc.MONGODB_OIDC:
             return oidc.speculative_document(self._tokens, self._held)
         if mechanism is not None and mechanism not in _SCRAM:
@@ -107,10 +109,10 @@ class Authentication:
 
     def _converse(self, reply: Mapping[str, Any] | None) -> Conversation:
         credentials, mechanism = self._credentials, self._mechanism
-        if mechanism == plain.PLAIN:
-            return plain.converse(credentials.username or "", credentials.password or "", credentials.source)
-        if mechanism == x509.MONGODB_X509:
-            return x509.converse(credentials.username, reply)
+        if mechanism == PLAIN:
+            return converse_plain(credentials.username or "", credentials.password or "", credentials.source)
+        if mechanism == MONGODB_X509:
+            return converse_x509(credentials.username, reply)
         if mechanism == aws.MONGODB_AWS:
             return aws.converse(self._nonce)
         if mechanism == oidc.MONGODB_OIDC:
@@ -124,6 +126,37 @@ class Authentication:
     def _user(self) -> scram.ScramUser:
         credentials = self._credentials
         return scram.ScramUser(credentials.username or "", credentials.password or "", credentials.source, self._nonce)
+
+
+# PLAIN (RFC 4616), which MongoDB uses for LDAP. The password is sent in plain text, so only use it with TLS.
+
+
+def converse_plain(username: str, password: str, source: str) -> Conversation:
+    """Authenticate in one message."""
+    if "\0" in username or "\0" in password:
+        raise ConfigurationError("PLAIN: username and password must not contain NUL (RFC 4616)")
+    payload = b"\0%s\0%s" % (encode(username, "the username"), encode(password, "the password"))
+    command = {"saslStart": 1, "mechanism": PLAIN, "payload": payload, "autoAuthorize": 1}
+    reply = yield from run(source, command, (password,))
+    if not SaslReply(PLAIN, reply).is_done:
+        raise violation(PLAIN, "the server did not end the conversation")
+
+
+# MONGODB-X509, which authenticates by the client certificate of the TLS connection.
+
+
+def x509_command(username: str | None) -> Document:
+    """Return the only message; without a username the server uses the subject of the certificate."""
+    command: Document = {"authenticate": 1, "mechanism": MONGODB_X509}
+    if username:
+        command["user"] = username
+    return command
+
+
+def converse_x509(username: str | None, speculative_reply: Mapping[str, Any] | None = None) -> Conversation:
+    """Authenticate, unless the server already did so during the handshake."""
+    if speculative_reply is None:
+        yield from run(EXTERNAL, x509_command(username))
 
 
 def check_mechanism(credentials: Credentials) -> None:
@@ -158,7 +191,7 @@ def start(
     mechanism, properties = credentials.mechanism, credentials.mechanism_properties
     if "OIDC_HUMAN_CALLBACK" in properties:
         oidc.check_host(address, properties.get("ALLOWED_HOSTS", oidc.DEFAULT_ALLOWED_HOSTS))
-    if (mechanism in (None, plain.PLAIN) or mechanism in _SCRAM) and (
+    if (mechanism in (None, PLAIN) or mechanism in _SCRAM) and (
         not credentials.username or credentials.password is None
     ):
         raise ConfigurationError(f"{mechanism or 'SCRAM'} needs a username and a password")

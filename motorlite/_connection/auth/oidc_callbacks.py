@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
@@ -39,42 +40,31 @@ if TYPE_CHECKING:
 # cancelled does not close the login page of a user who is typing a password.
 
 
+@dataclass(slots=True, eq=False)
 class Limits:
     """How long the authentication of one connection may take; loop times."""
 
-    __slots__ = ("each", "is_operation", "operation_until", "until")
-
-    def __init__(
-        self,
-        until: float,
-        operation_until: float | None = None,
-        *,
-        is_operation: bool = False,
-        each: float = inf,
-    ) -> None:
-        # Limit for the messages. Postponed by the duration of a callback that is not subject to it.
-        self.until: float = until
-        # When the operation's timeoutMS expires; None: not set.
-        self.operation_until: float | None = operation_until
-        # The authentication is part of the operation (a reauthentication), not of a background task.
-        self.is_operation: bool = is_operation
-        # Seconds for each command, if no operation waits for the connection.
-        self.each: float = each
+    # Limit for the messages. Postponed by the duration of a callback that is not subject to it.
+    until: float
+    # When the operation's timeoutMS expires; None: not set.
+    operation_until: float | None = None
+    _: KW_ONLY
+    # The authentication is part of the operation (a reauthentication), not of a background task.
+    is_operation: bool = False
+    # Seconds for each command, if no operation waits for the connection.
+    each: float = inf
 
 
+@dataclass(slots=True, eq=False)
 class _Call:
     """One call of the callback."""
 
-    __slots__ = ("ended", "task", "until", "waiters")
-
-    task: BackgroundTask
-
-    def __init__(self, until: float, ended: Waiter) -> None:
-        # Waiters wait until this loop time at most.
-        self.until = until
-        # The next call waits here if this one is cancelled.
-        self.ended = ended
-        self.waiters: list[Waiter] = []
+    # Waiters wait until this loop time at most.
+    until: float
+    # The next call waits here if this one is cancelled.
+    ended: Waiter
+    waiters: list[Waiter] = field(default_factory=list)
+    task: BackgroundTask = field(init=False)
 
 
 class _Own(NamedTuple):
@@ -291,10 +281,14 @@ class _MetadataCallback(OIDCCallback):
         try:
             stream = await self._connect(address, reader, until)
             try:
-                data = await _exchange(stream, http.get(address[0], target, headers), until, reader)
+                await stream.exchange(http.get(address[0], target, headers), until)
+            except AutoReconnect as error:
+                # The end of the stream may be the end of the response; a timeout is not.
+                if error.timeout or reader.is_empty:
+                    raise
             finally:
                 stream.abort()
-            response = http.parse(data)
+            response = reader.response()
         except PyMongoError as error:
             # Raised as a different error, because the MongoDB server did not cause it.
             raise violation(MONGODB_OIDC, f"{what} did not answer: {error}") from error
@@ -304,17 +298,6 @@ class _MetadataCallback(OIDCCallback):
                 MONGODB_OIDC, f"{what} answered with status {response.status}: {response.body[:_MAX_SHOWN]!r}"
             )
         return response.body
-
-
-async def _exchange(stream: Any, request: bytes, until: float, reader: http.ResponseReader) -> bytes | bytearray:
-    try:
-        answer: bytes | bytearray = await stream.exchange(request, until)
-    except AutoReconnect as error:
-        # The end of the stream may be the end of the response; a timeout is not.
-        if error.timeout or reader.is_empty:
-            raise
-        return reader.so_far()
-    return answer
 
 
 class AzureCallback(_MetadataCallback):

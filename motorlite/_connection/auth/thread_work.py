@@ -9,6 +9,7 @@ left.
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -29,16 +30,14 @@ class _Outcome(NamedTuple):
     error: Exception | None
 
 
+@dataclass(slots=True, eq=False)
 class _Work:
     """One call, and the waiters for its outcome."""
 
-    __slots__ = ("function", "keep", "key", "waiters")
-
-    def __init__(self, key: Hashable, function: Callable[[], object], keep: Callable[[Any], None] | None) -> None:
-        self.key = key
-        self.function = function
-        self.keep = keep
-        self.waiters: set[Waiter] = set()
+    key: Hashable
+    function: Callable[[], object]
+    keep: Callable[[Any], None] | None
+    waiters: set[Waiter] = field(default_factory=set)
 
 
 class ThreadWork:

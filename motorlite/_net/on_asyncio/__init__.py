@@ -1,3 +1,1 @@
 """Pure: the runtime on asyncio."""
-
-from __future__ import annotations

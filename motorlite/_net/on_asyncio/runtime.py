@@ -15,8 +15,8 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from motorlite._net.failures import connecting
-from motorlite._net.host import keep_from_children
-from motorlite._net.on_asyncio.stream import AsyncioStream, Silence, enable_keepalive
+from motorlite._net.host import enable_keepalive, keep_from_children
+from motorlite._net.on_asyncio.stream import AsyncioStream, Silence
 from motorlite._net.proxy import introduce, through
 from motorlite._net.runtime import WaitTimeout
 

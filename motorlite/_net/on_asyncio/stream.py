@@ -8,11 +8,10 @@ cost 1.6 µs to make and cancel.
 from __future__ import annotations
 
 import asyncio
-import socket
 import ssl
 from collections import deque
 from math import inf
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from motorlite._base.values import format_address
 from motorlite._net.failures import SURPLUS, TLS_REFUSED, describe
@@ -24,10 +23,6 @@ if TYPE_CHECKING:
 
 # call_at may run a callback up to the clock's resolution early.
 _EARLY: Final = 0.001
-
-
-class _Socket(Protocol):
-    def setsockopt(self, level: int, optname: int, value: int, /) -> None: ...
 
 
 class Silence(asyncio.Protocol):
@@ -328,12 +323,3 @@ def _raise_in(waiter: asyncio.Future[Any], error: PyMongoError) -> None:
         # Marks the error as retrieved. The future may have no waiter (a write paused during an exchange), and the loop
         # would log that.
         waiter.exception()
-
-
-def enable_keepalive(sock: _Socket) -> None:
-    """Detect dead peers within minutes rather than hours, with the values that MongoDB recommends to drivers."""
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in (("TCP_KEEPIDLE", 120), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 9)):
-        option = getattr(socket, name, None)
-        if option is not None:
-            sock.setsockopt(socket.IPPROTO_TCP, option, value)

@@ -1,3 +1,1 @@
 """Pure: the runtime on trio."""
-
-from __future__ import annotations

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import trio
 
 from motorlite._net.failures import TLS_REFUSED, connecting, describe
-from motorlite._net.host import keep_from_children
-from motorlite._net.on_asyncio.stream import enable_keepalive
+from motorlite._net.host import enable_keepalive, keep_from_children
 from motorlite._net.on_trio.stream import TrioStream, TrioTLSStream
 from motorlite._net.proxy import introduce, through
 from motorlite._net.runtime import WaitTimeout

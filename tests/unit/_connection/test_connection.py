@@ -18,11 +18,11 @@ from motorlite._connection.handshake import parse_hello
 from motorlite._connection.messages import encode_command
 from motorlite._net.current import current_runtime
 from motorlite._net.host import next_request_id
-from motorlite._net.memory import MemoryStream
 from motorlite._wire import op_msg
 from motorlite._wire.documents import decode_reply
 from motorlite._wire.frames import FrameReader
 from motorlite.errors import AutoReconnect, DocumentTooLarge, NetworkTimeout, PoolClearedError, ProtocolError
+from motorlite.testing.memory_stream import MemoryStream
 from motorlite.testing.scripted import encode_reply
 from tests.support.pools import settle
 
@@ -248,21 +248,24 @@ async def test_no_server_sets_a_limit_above_that_of_the_protocol() -> None:
 # --- exhaust ---
 
 
+async def hello(peer: Peer) -> Any:
+    return await peer.connection.command("admin", {"hello": 1}, peer.now() + 5, is_exhaust=True)
+
+
 @pytest.mark.anyio
 async def test_replies_that_come_by_themselves() -> None:
     peer = Peer()
     connection = peer.connection
     async with anyio.create_task_group() as group:
-        outcome = await background(peer, group, connection.exhaust_command, "admin", {"hello": 1}, peer.now() + 5)
+        outcome = await background(peer, group, hello, peer)
         assert int.from_bytes(peer.raw[0][16:20], "little") == op_msg.EXHAUST_ALLOWED
         peer.answer({"n": 1}, flags=op_msg.MORE_TO_COME, reply_id=500)
         await settle()
-        first = outcome[0]
-        assert (first.document["n"], first.more_to_come, first.request_id) == (1, True, 500)
-        outcome = await background(peer, group, connection.receive_more, first, peer.now() + 5)
+        assert (outcome[0]["n"], connection.streaming) == (1, 500)
+        outcome = await background(peer, group, hello, peer)
         peer.answer({"n": 2}, reply_id=501, to=500)
         await settle()
-        assert (outcome[0].document["n"], outcome[0].more_to_come) == (2, False)
+        assert (outcome[0]["n"], connection.streaming) == (2, None)
         assert len(peer.raw) == 1, "only asked once"
 
 
@@ -270,13 +273,12 @@ async def test_replies_that_come_by_themselves() -> None:
 @pytest.mark.parametrize("is_last", [True, False])
 async def test_what_follows_the_last_of_these_replies_closes_the_connection(is_last: bool) -> None:
     peer = Peer()
-    connection = peer.connection
     async with anyio.create_task_group() as group:
-        outcome = await background(peer, group, connection.exhaust_command, "admin", {"hello": 1}, peer.now() + 5)
+        outcome = await background(peer, group, hello, peer)
         peer.answer({"n": 1}, flags=0 if is_last else op_msg.MORE_TO_COME, reply_id=500)
         peer.answer({"n": 2}, reply_id=501, to=500)
         await settle()
-        assert outcome[0].document["n"] == 1
+        assert outcome[0]["n"] == 1
         assert peer.was_closed == is_last
 
 
@@ -294,12 +296,11 @@ async def test_more_will_come_says_the_reply_to_an_ordinary_command() -> None:
 @pytest.mark.anyio
 async def test_a_reply_that_does_not_follow_the_last_one() -> None:
     peer = Peer()
-    connection = peer.connection
     async with anyio.create_task_group() as group:
-        outcome = await background(peer, group, connection.exhaust_command, "admin", {"hello": 1}, peer.now() + 5)
+        await background(peer, group, hello, peer)
         peer.answer({}, flags=op_msg.MORE_TO_COME, reply_id=500)
         await settle()
-        second = await background(peer, group, connection.receive_more, outcome[0], peer.now() + 5)
+        second = await background(peer, group, hello, peer)
         peer.answer({}, to=77)
     assert isinstance(second[0], ProtocolError)
     assert str(second[0]) == "expected the reply to request 500, got the reply to 77"

@@ -6,12 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from motorlite._wire.http import MAX_RESPONSE, ResponseReader, get, parse
+from motorlite._wire.http import MAX_RESPONSE, Response, ResponseReader, get
 from motorlite.errors import ProtocolError
 
 WITH_LENGTH = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 5\r\n\r\ntoken"
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3;x=1\r\ntok\r\n2\r\nen\r\n0\r\n\r\n"
 UNTIL_CLOSED = b"HTTP/1.0 200 OK\r\n\r\ntoken"
+
+
+def parse(data: bytes | bytearray) -> Response:
+    """The response that `data` is, before the server closes the connection."""
+    reader = ResponseReader()
+    reader.feed(data)
+    return reader.response()
 
 
 def test_request() -> None:
@@ -42,7 +49,7 @@ def test_a_response_in_pieces(data: bytes, size: int) -> None:
 def test_a_response_that_ends_with_the_connection() -> None:
     reader = ResponseReader()
     assert reader.feed(UNTIL_CLOSED) == []
-    response = parse(reader.so_far())
+    response = reader.response()
     assert (response.status, response.body) == (200, "token")
 
 

@@ -13,9 +13,9 @@ import pytest
 from motorlite._connection.auth import oidc_callbacks
 from motorlite._connection.auth.oidc_callbacks import AZURE, GCP, environment_callback
 from motorlite._net.current import current_runtime
-from motorlite._net.memory import MemoryStream
 from motorlite.auth_oidc import OIDCCallbackContext, OIDCCallbackResult
 from motorlite.errors import AutoReconnect, ConfigurationError, OperationFailure
+from motorlite.testing.memory_stream import MemoryStream
 from tests.support.auth_servers import threadless
 
 if TYPE_CHECKING:

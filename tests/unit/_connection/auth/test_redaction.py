@@ -14,7 +14,7 @@ from bson.objectid import ObjectId
 from bson.regex import Regex
 from bson.timestamp import Timestamp
 
-from motorlite._connection.auth import aws, oidc, plain
+from motorlite._connection.auth import aws, mechanisms, oidc
 from motorlite._connection.auth.conversation import NOT_SHOWN, SaslReply, redacted
 from motorlite.errors import OperationFailure, ProtocolError
 from tests.support.auth_servers import play
@@ -85,11 +85,11 @@ def test_the_servers_own_words_are_shown() -> None:
 
 @pytest.mark.parametrize("password", ["p", "pencil", "a much longer password than that"])
 def test_a_password_that_the_server_repeats(password: str) -> None:
-    error = error_of(plain.converse("ada", password, "$external"), errmsg=f"no user with '{password}'")
+    error = error_of(mechanisms.converse_plain("ada", password, "$external"), errmsg=f"no user with '{password}'")
     assert str(error).startswith(NOT_SHOWN)
     assert f"'{password}'" not in shown(error)
     payload = b64encode(b"\0ada\0" + password.encode()).decode()
-    assert payload not in shown(error_of(plain.converse("ada", password, "$external"), errmsg=payload))
+    assert payload not in shown(error_of(mechanisms.converse_plain("ada", password, "$external"), errmsg=payload))
 
 
 def test_a_session_token_of_aws_that_the_server_repeats() -> None:

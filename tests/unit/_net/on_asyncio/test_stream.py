@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from motorlite._net.on_asyncio.stream import AsyncioStream, enable_keepalive
+from motorlite._net.host import enable_keepalive
+from motorlite._net.on_asyncio.stream import AsyncioStream
 from motorlite._wire.frames import FrameReader
 from motorlite.errors import AutoReconnect, NetworkTimeout
 from tests.support import virtual_time

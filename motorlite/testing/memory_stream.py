@@ -1,4 +1,4 @@
-"""Net: a framed stream with a Python object as its peer, for tests in virtual time."""
+"""Shell: a framed stream with a Python object as its peer, for tests in virtual time."""
 
 from __future__ import annotations
 
@@ -20,11 +20,9 @@ class Peer(Protocol):
 
     def data_received(self, stream: MemoryStream, data: bytes) -> None:
         """Handle `data` written by the client."""
-        ...
 
     def client_closed(self, stream: MemoryStream) -> None:
         """Handle the client closing its end."""
-        ...
 
 
 class MemoryStream:

@@ -8,9 +8,9 @@ import anyio
 import pytest
 
 from motorlite._net.current import current_runtime
-from motorlite._net.memory import MemoryStream
 from motorlite._wire.frames import FrameReader
 from motorlite.errors import AutoReconnect, NetworkTimeout, ProtocolError
+from motorlite.testing.memory_stream import MemoryStream
 from tests.support.peers import message
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
