@@ -16,7 +16,7 @@ from motorlite._options.options import client_options
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator
 
-    from motorlite._client.world import World
+    from motorlite._client.dependencies import Dependencies
     from motorlite._options.keywords import ClientKeywords
 
 T = TypeVar("T")
@@ -76,7 +76,7 @@ def _quiet() -> Iterator[None]:
         logger.setLevel(level)
 
 
-def client(uri: str, world: World, **options: Unpack[ClientKeywords]) -> AsyncMongoClient[dict[str, Any]]:
+def client(uri: str, world: Dependencies, **options: Unpack[ClientKeywords]) -> AsyncMongoClient[dict[str, Any]]:
     """A client with other connections, and other randomness, than those of this machine."""
     chosen = client_options(uri, **options)
     made: AsyncMongoClient[dict[str, Any]] = AsyncMongoClient.__new__(AsyncMongoClient)

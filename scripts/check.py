@@ -78,7 +78,6 @@ RETRIES: Final = (
 ALSO: Final = {
     "motorlite/_api": REGISTRIES,
     "motorlite/_client": ("sim/test_connecting.py", "sim/test_lifetimes.py"),
-    "motorlite/_events": ("unit/_observe", *REGISTRIES),
     "motorlite/_execution": RETRIES,
     "motorlite/_net": ("unit/_connection/test_connection.py",),
     "motorlite/_operations": REGISTRIES,

@@ -44,7 +44,12 @@ INSTALLED: Final = ("motorlite", "pytest_motorlite")
 # What the sdist has besides, for those who build and test a package from it.
 SOURCES: Final = ("README.md", "CHANGELOG.md", "LICENSE", "Makefile", "pyproject.toml", "tests/conftest.py")
 # The tests of the code that depends on bson and dnspython the most, and what they need, in no particular version.
-USERS_OF_DEPENDENCIES: Final = ("tests/unit/_wire", "tests/unit/_net/test_dns.py")
+USERS_OF_DEPENDENCIES: Final = (
+    "tests/unit/_wire",
+    "tests/unit/_net/test_dns.py",
+    # The counter of ObjectIds, which is private to bson.
+    "tests/unit/_api/collection/test_identifiers.py",
+)
 TEST_TOOLS: Final = ("pytest>=8.3", "hypothesis>=6.100")
 CONFIGURATION: Final = """
 [pytest]

@@ -14,15 +14,15 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 import bson
-from motorlite._client.world import World
-from motorlite._net.memory import MemoryStream
 
 import motorlite
 from benchmarks import virtual
 from benchmarks.documents import HELLO, reply_to
 from benchmarks.figures import align
+from motorlite._client.dependencies import Dependencies
 from motorlite.errors import PyMongoError
 from motorlite.overload import WaitQueue
+from motorlite.testing.memory_stream import MemoryStream
 
 if TYPE_CHECKING:
     import argparse
@@ -106,7 +106,7 @@ class Simulation:
         """Let callers come."""
         loop, dice = asyncio.get_running_loop(), random.Random(SEED)
         end, gap = WARM_UP + seconds, TAKES / CONNECTIONS / self.load
-        world = World(connector=_Server().connector)
+        world = Dependencies(connector=_Server().connector)
         options: dict[str, Any] = {"maxPoolSize": CONNECTIONS, "maxConnecting": CONNECTIONS, "wait_queue": self.queue}
         async with virtual.client("mongodb://db.example/", world, **options) as client:
             await asyncio.gather(*(client.d.c.find_one() for _ in range(CONNECTIONS)))

@@ -27,10 +27,10 @@ from benchmarks.storm.results import Run
 from benchmarks.storm.series import schedule, series
 from benchmarks.storm.timeline import elections
 from motorlite import __version__
-from motorlite._client.world import World
-from motorlite._net.memory import MemoryStream
+from motorlite._client.dependencies import Dependencies
 from motorlite.errors import AutoReconnect
 from motorlite.retry import OverloadRetry, RetryAction, RetryStrategy
+from motorlite.testing.memory_stream import MemoryStream
 
 if TYPE_CHECKING:
     from benchmarks.storm.arms import Arm
@@ -253,7 +253,7 @@ class _Simulated(Motorlite):
             arm = replace(arm, retries=2, backoff="revision", budget="none")
         super().__init__(servers.uri, arm, scenario)
         kind = _PeerStream if self._is_peer else MemoryStream
-        self._world = World(
+        self._world = Dependencies(
             connector=partial(servers.connector, kind),
             jitter=Random(f"jitter {seed}").random,
             below=Random(f"servers {seed}").randrange,
