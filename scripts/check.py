@@ -84,7 +84,8 @@ ALSO: Final = {
     "motorlite/_options": REGISTRIES,
     "motorlite/_topology": ("sim/test_topology.py", "sim/test_selection.py"),
     "motorlite/errors.py": ("unit/_execution", *RETRIES),
-    "motorlite/monitoring": ("unit/_observe",),
+    "motorlite/monitoring.py": ("unit/_observe",),
+    "motorlite/_retry": RETRIES,
     "motorlite/retry": ("unit/_execution", *RETRIES),
 }
 

@@ -14,13 +14,13 @@ from scripts.check import Result
     ("changed", "expected"),
     [
         (["README.md", "motorlite/py.typed"], []),
-        (["motorlite/_pool/state.py", "motorlite/_admission/pool_queue.py"], ["tests/unit/_pool"]),
+        (["motorlite/_pool/state.py", "motorlite/_pool/pool.py"], ["tests/unit/_pool"]),
         (["motorlite/_wire/frames.py"], ["tests/unit/_wire"]),
         (["motorlite/_connection/auth/scram.py"], ["tests/unit/_connection/auth"]),
         # A folder holds what is below it.
         (["motorlite/_connection/auth/scram.py", "motorlite/_connection/messages.py"], ["tests/unit/_connection"]),
         (["motorlite/results.py"], ["tests/unit/test_results.py"]),
-        (["motorlite/monitoring/__init__.py"], ["tests/unit/_observe"]),
+        (["motorlite/monitoring.py"], ["tests/unit/_observe", "tests/unit/test_monitoring.py"]),
         (["motorlite/testing/scripted.py"], ["tests/unit/testing"]),
         (["motorlite/_client/core.py"], ["tests/sim/test_connecting.py", "tests/sim/test_lifetimes.py"]),
         (["tests/unit/_pool/test_state.py", "tests/support/core.py"], ["tests/unit/_pool/test_state.py"]),
@@ -41,10 +41,9 @@ def test_a_shell_is_tested_by_simulations() -> None:
 @pytest.mark.parametrize(
     ("changed", "its_own"),
     [
-        ("motorlite/_operations/collections.py", "tests/unit/_operations/schema"),
+        ("motorlite/_operations/collections.py", "tests/unit/_operations"),
         ("motorlite/_api/collection/reads.py", "tests/unit/_api/collection"),
         ("motorlite/_options/table.py", "tests/unit/_options"),
-        ("motorlite/_events/pools.py", "tests/unit/_observe"),
     ],
 )
 def test_the_registries_are_always_among_them(changed: str, its_own: str) -> None:
