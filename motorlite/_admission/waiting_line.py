@@ -505,14 +505,14 @@ class WaitingLine(ABC, Generic[T]):
     def pop(self, now: float) -> T:
         """Remove and return the request that is served next."""
         request = self._order.pop(now)
-        self._removed(request)
+        self._count(-request.size)
         return request
 
     def discard(self, request: T) -> None:
         """Remove `request` if it is in the line."""
         self._order.discard(request)
         if self._order.count < self.count:
-            self._removed(request)
+            self._count(-request.size)
 
     def drop_overdue(self, now: float, round_size: int) -> None:
         """Refuse the requests that an adaptive order does not consider worth waiting for."""
@@ -521,9 +521,10 @@ class WaitingLine(ABC, Generic[T]):
             self.discard(request)
             request.refuse(self.standing(depth, now - request.since, now))
 
-    def _removed(self, request: T) -> None:
+    def _count(self, size: int) -> None:
+        """Count what the order holds now: `size` bytes more, or less."""
         self.count = self._order.count
-        self.memory -= request.size
+        self.memory += size
 
     # --- what it learns ---
 
@@ -648,12 +649,11 @@ class BoundedQueue(WaitingLine[Request]):
 
     def push_first(self, request: Request) -> None:
         """Add `request` at the front, or at its rank."""
-        self.memory += request.size
         if isinstance(self._order, AgedQueue):
             self._order.push_first(request)
         else:
             self._order.push(request)  # ranks are by age
-        self.count = self._order.count
+        self._count(request.size)
 
     def refuse_overdue(self, now: float) -> None:
         """Refuse the requests that an adaptive queue does not consider worth waiting for."""
