@@ -221,6 +221,11 @@ class _PeerStream(MemoryStream):
             raise
 
 
+# Seconds that a peer's attempt takes in the client, as measured on sockets. Without them, retries of a server that
+# refuses connections would go on for ever at one moment of virtual time.
+_PEER_ATTEMPT: Final = 0.0005
+
+
 class _PeerRetries(RetryStrategy):
     """The retries of a peer: the revision of July 2026, and with a time limit ordinary ones that follow at once."""
 
@@ -241,7 +246,7 @@ class _PeerRetries(RetryStrategy):
             is_late = action.duration is not None and request.remaining is not None
             return RetryAction.no_retry() if is_late and action.duration >= request.remaining else action  # type: ignore[operator]
         is_left = self._has_limit or not request.retry_attempts
-        return RetryAction.with_duration(0) if is_left else RetryAction.no_retry()
+        return RetryAction.with_duration(_PEER_ATTEMPT) if is_left else RetryAction.no_retry()
 
 
 class _Simulated(Motorlite):
