@@ -273,7 +273,8 @@ def test_whatever_happens(steps: list[tuple[float, bool, Outcome | None]], probe
             assert change is None or change.state is breaker.state is not before
         under_way = [visit for visit in visits if visit.is_probe and visit.period == breaker._period]
         assert len(under_way) == breaker._under_way
-        assert sum(began[visit] + 2.0 > now for visit in under_way) <= probes
+        # A probe that has taken as long makes room, give or take the rounding of sums of floats.
+        assert sum(began[visit] + 2.0 - 1e-9 > now for visit in under_way) <= probes
     for visit in visits:
         breaker.leave(visit, NEUTRAL, now)
     for _ in range(probes):
