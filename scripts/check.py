@@ -154,10 +154,12 @@ def run(part: str, lines: str, is_quick: bool = False) -> Result:
 
 
 def summary(results: Iterable[Result], seconds: float) -> str:
-    """The duration of each part, and one line like pytest's for all tests together."""
+    """The tests that failed, the duration of each part, and one line like pytest's for all tests together."""
+    results = list(results)
     counts = sum((result.outcomes for result in results), Counter[str]())
+    failures = [line for result in results for line in re.findall(r"^(?:FAILED|ERROR) \S+", result.output, re.M)]
     text = ", ".join(f"{counts[kind]} {kind}" for kind in ("failed", "passed", "skipped", "error") if counts[kind])
-    return "\n".join([*map(str, results), *([f"===== {text} in {seconds:.2f}s ====="] if text else [])])
+    return "\n".join([*failures, *map(str, results), *([f"===== {text} in {seconds:.2f}s ====="] if text else [])])
 
 
 def changed_files() -> list[str]:
