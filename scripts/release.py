@@ -108,7 +108,7 @@ def check_same_wheel(packages: Packages, folder: Path, *options: str) -> None:
 def check_metadata(packages: Packages) -> None:
     """Check what a package index shows; links and pictures that are relative in the repository lead nowhere there."""
     run(sys.executable, "-m", "twine", "check", "--strict", *packages)
-    text = str(metadata(packages.wheel).metadata.get_payload())  # type: ignore[attr-defined]
+    text = metadata(packages.wheel).metadata["Description"]
     if relative := [target for target in targets(text) if not is_external(target)]:
         raise CheckFailed(f"relative links in the text for a package index: {', '.join(relative)}")
     if "pip install motorlite" not in text:
