@@ -167,7 +167,7 @@ async def _motorlite_client(_motorlite_target: Target) -> AsyncIterator[AsyncMon
     """The client for tests of anyio's plugin and of pytest-trio, which run plain asynchronous fixtures."""
     from pytest_motorlite._clients import opened
 
-    async with opened(_motorlite_target) as client:
+    async with opened(_motorlite_target.server.uri, _motorlite_target.options) as client:
         yield client
 
 

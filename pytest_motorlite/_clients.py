@@ -11,9 +11,7 @@ import pytest
 from motorlite import AsyncMongoClient
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from pytest_motorlite import Target
+    from collections.abc import AsyncIterator, Mapping
 
 # The driver ends a few operations in the background, such as the cursors that a test dropped.
 LOOKS: Final = 50
@@ -21,9 +19,9 @@ SECONDS_BETWEEN_LOOKS: Final = 0.02
 
 
 @asynccontextmanager
-async def opened(target: Target) -> AsyncIterator[AsyncMongoClient[dict[str, Any]]]:
+async def opened(uri: str, options: Mapping[str, Any]) -> AsyncIterator[AsyncMongoClient[dict[str, Any]]]:
     """Yield a client, and fail the test if it leaves connections in use."""
-    async with AsyncMongoClient[dict[str, Any]](target.server.uri, **target.options) as client:
+    async with AsyncMongoClient[dict[str, Any]](uri, **options) as client:
         yield client
         left = await left_behind(client)
     if left:

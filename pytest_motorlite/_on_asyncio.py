@@ -20,7 +20,7 @@ def _opening(loop_scope: Literal["session", "package", "module", "class", "funct
     async def opening(_motorlite_target: Target) -> AsyncIterator[AsyncMongoClient[dict[str, Any]]]:
         from pytest_motorlite._clients import opened
 
-        async with opened(_motorlite_target) as client:
+        async with opened(_motorlite_target.server.uri, _motorlite_target.options) as client:
             yield client
 
     return opening

@@ -29,7 +29,7 @@ from packaging.utils import canonicalize_name
 
 from benchmarks.demo.quick_start import aimed_at, quick_start
 from motorlite.testing import LocalServer
-from tests.support.links import is_external, targets
+from scripts.site.links import is_external, targets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -1,7 +1,7 @@
 """The rules of the house that a machine can check: who may import whom, who may await, who may send.
 
-The tables come first. A rule is a function from one module to the sentences about what it does wrong (cycles:
-from all modules); every rule has a self-test below that shows it a violation.
+The tables come first. A rule is a function from one module of the package to the sentences about what it does wrong;
+those at the end are about the imports of the whole repository. Every rule has a self-test that shows it a violation.
 """
 
 from __future__ import annotations
@@ -11,15 +11,29 @@ import graphlib
 import sys
 from dataclasses import dataclass
 from fnmatch import fnmatch
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
-ROOT: Final = Path(__file__).resolve().parents[1] / "motorlite"
+REPOSITORY: Final = Path(__file__).resolve().parents[1]
+ROOT: Final = REPOSITORY / "motorlite"
+
+# The folders of the repository, and from which others each may import.
+FOLDERS: Final[dict[str, tuple[str, ...]]] = {
+    "motorlite": (),
+    "pytest_motorlite": ("motorlite",),
+    "benchmarks": ("motorlite",),
+    "tests.support": ("motorlite", "benchmarks"),
+    "scripts": ("motorlite", "benchmarks", "tests.support"),
+    "tests": ("motorlite", "benchmarks", "tests.support", "scripts"),
+}
+# Programs that `motorlite.port` changes.
+NOT_OURS: Final = REPOSITORY / "tests" / "port_projects"
 
 # The modules of the root hold public values, which every layer may use, but for these, which show what lies below them.
 FACES: Final = ("monitoring", "client_options", "client_session", "change_stream", "cursor", "compat", "event_loggers")
@@ -177,6 +191,11 @@ LAYER_KINDS: Final[dict[str, tuple[str, ...]]] = {
 }
 
 
+@cache
+def parsed(source: str) -> ast.Module:
+    return ast.parse(source)
+
+
 @dataclass(frozen=True)
 class Module:
     """One source file; `name` is relative to the package: ``_pool.pool``, ``_pool.__init__``, ``errors``."""
@@ -186,7 +205,7 @@ class Module:
 
     @property
     def tree(self) -> ast.Module:
-        return ast.parse(self.source)
+        return parsed(self.source)
 
     @property
     def layer(self) -> str:
@@ -204,14 +223,18 @@ class Module:
 
     def imports(self) -> Iterator[str]:
         """Every imported name in full; those under TYPE_CHECKING and inside of functions too."""
-        package = ("motorlite", *self.name.split(".")[:-1])
-        for node in ast.walk(self.tree):
-            if isinstance(node, ast.Import):
-                yield from (alias.name for alias in node.names)
-            elif isinstance(node, ast.ImportFrom):
-                base = package[: len(package) - node.level + 1] if node.level else ()
-                head = (*base, *(node.module.split(".") if node.module else ()))
-                yield from (".".join((*head, alias.name)) for alias in node.names)
+        return imported(self.source, ("motorlite", *self.name.split(".")[:-1]))
+
+
+def imported(source: str, package: tuple[str, ...]) -> Iterator[str]:
+    """The full name of all that a module of a package imports."""
+    for node in ast.walk(parsed(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else ()
+            head = (*base, *(node.module.split(".") if node.module else ()))
+            yield from (".".join((*head, alias.name)) for alias in node.names)
 
 
 def matches(name: str, patterns: Iterable[str]) -> bool:
@@ -310,26 +333,6 @@ def _statements(module: Module) -> Iterator[ast.stmt]:
             yield node
 
 
-def cycles(modules: Iterable[Module]) -> str | None:
-    """One import cycle, or None; an imported name counts for the module that it is in."""
-    by_name = {module.name.removesuffix(".__init__"): module for module in modules}
-    graph: dict[str, set[str]] = {}
-    for name, module in by_name.items():
-        targets = (t for i in module.imports() if (t := _module_of(i.removeprefix("motorlite."), by_name)))
-        graph[name] = {target for target in targets if target != name}
-    try:
-        graphlib.TopologicalSorter(graph).prepare()
-    except graphlib.CycleError as error:
-        return " <- ".join(error.args[1])
-    return None
-
-
-def _module_of(target: str, known: Iterable[str]) -> str | None:
-    while target and target not in known:
-        target = target.rpartition(".")[0]
-    return target or None
-
-
 def modules() -> list[Module]:
     return [
         Module(".".join(path.relative_to(ROOT).with_suffix("").parts), path.read_text(encoding="utf-8"))
@@ -371,11 +374,6 @@ RULES: Final[dict[str, Callable[[Module], Iterator[str]]]] = {
 def test_house_rule(rule: str) -> None:
     found = [sentence for module in modules() for sentence in RULES[rule](module)]
     assert not found, "\n".join(found)
-
-
-def test_there_is_no_import_cycle() -> None:
-    found = cycles(modules())
-    assert found is None
 
 
 def test_every_layer_is_in_the_table() -> None:
@@ -516,20 +514,100 @@ def test_the_rule_itself(rule: str, name: str, source: str, is_caught: bool) -> 
     assert bool(list(RULES[rule](Module(name, source)))) is is_caught
 
 
+# --- the whole repository ---
+
+
+def graph(sources: Mapping[str, str]) -> dict[str, set[str]]:
+    """The modules that each module imports; an imported name counts for the module that it is in."""
+    names = {name.removesuffix(".__init__") for name in sources}
+    found: dict[str, set[str]] = {}
+    for name, source in sources.items():
+        package = tuple(name.split(".")[:-1])
+        own = name.removesuffix(".__init__")
+        found[own] = {each for target in imported(source, package) if (each := _module_of(target, names))} - {own}
+    return found
+
+
+def _module_of(target: str, known: Iterable[str]) -> str | None:
+    while target and target not in known:
+        target = target.rpartition(".")[0]
+    return target or None
+
+
+def cycle(imports: Mapping[str, set[str]]) -> str | None:
+    """One import cycle, or None."""
+    try:
+        graphlib.TopologicalSorter(imports).prepare()
+    except graphlib.CycleError as error:
+        return " <- ".join(error.args[1])
+    return None
+
+
+def wrong_folders(imports: Mapping[str, set[str]]) -> list[str]:
+    """The imports from folders that FOLDERS does not permit, and those from test modules."""
+    return [
+        f"{name} imports {target}"
+        for name, targets in imports.items()
+        for target in targets
+        if target.rpartition(".")[2].startswith("test_")
+        or _folder_of(target) not in (_folder_of(name), *FOLDERS[_folder_of(name)])
+    ]
+
+
+def _folder_of(name: str) -> str:
+    return next(folder for folder in sorted(FOLDERS, key=len, reverse=True) if is_within(name, [folder]))
+
+
+@pytest.fixture(scope="module")
+def repository() -> dict[str, set[str]]:
+    """What imports what, in all folders."""
+    paths = [path for folder in FOLDERS if "." not in folder for path in (REPOSITORY / folder).rglob("*.py")]
+    return graph(
+        {
+            ".".join(path.relative_to(REPOSITORY).with_suffix("").parts): path.read_text(encoding="utf-8")
+            for path in paths
+            if NOT_OURS not in path.parents
+        }
+    )
+
+
+def test_there_is_no_import_cycle(repository: dict[str, set[str]]) -> None:
+    found = cycle(repository)
+    assert found is None
+
+
+def test_folders_import_what_they_may(repository: dict[str, set[str]]) -> None:
+    assert wrong_folders(repository) == []
+
+
 @pytest.mark.parametrize(
     ("sources", "is_caught"),
     [
-        ({"_api.a": "from motorlite._api import b", "_api.b": "import bson"}, False),
-        ({"_api.a": "from motorlite._api import b", "_api.b": "from motorlite._api.a import A"}, True),
-        ({"_api.a": "from . import b", "_api.b": "def f():\n    from .a import A"}, True),
-        ({"errors": "if TYPE_CHECKING:\n    from .values import V", "values": "from . import errors"}, True),
-        (
-            {"a": "from motorlite.b import x", "b": "from motorlite.c import x", "c": "import motorlite.a"},
-            True,
-        ),
-        ({"_api.__init__": "from motorlite._api.a import A", "_api.a": "from motorlite._api import A"}, True),
-        ({"_api.__init__": "from motorlite._api.a import A", "_api.a": "from motorlite._api import b"}, True),
+        ({"m.a": "from m import b", "m.b": "import bson"}, False),
+        ({"m.a": "from m import b", "m.b": "from m.a import A"}, True),
+        ({"m.a": "from . import b", "m.b": "def f():\n    from .a import A"}, True),
+        ({"m.a": "if TYPE_CHECKING:\n    from .b import V", "m.b": "from . import a"}, True),
+        ({"m.a": "from m.b import x", "m.b": "from n.c import x", "n.c": "import m.a"}, True),
+        ({"m.__init__": "from m.a import A", "m.a": "from m import A"}, True),
+        ({"m.__init__": "from m.a import A", "m.a": "from m import b"}, True),
     ],
 )
 def test_cycles_are_found(sources: dict[str, str], is_caught: bool) -> None:
-    assert bool(cycles(Module(name, source) for name, source in sources.items())) is is_caught
+    assert bool(cycle(graph(sources))) is is_caught
+
+
+@pytest.mark.parametrize(
+    ("name", "target", "is_caught"),
+    [
+        ("motorlite.errors", "benchmarks.virtual", True),
+        ("pytest_motorlite.a", "motorlite.errors", False),
+        ("tests.support.core", "scripts.check", True),
+        ("tests.support.core", "tests.unit.data", True),
+        ("scripts.check", "tests.support.core", False),
+        ("scripts.check", "tests.conftest", True),
+        ("tests.unit.test_a", "tests.unit.data", False),
+        ("tests.unit.test_a", "tests.unit.test_b", True),
+    ],
+)
+def test_wrong_folders_are_found(name: str, target: str, is_caught: bool) -> None:
+    assert bool(wrong_folders({name: {target}})) is is_caught

@@ -12,8 +12,8 @@ import yaml
 
 from motorlite.retry.overload import MAX_ADAPTIVE_RETRIES
 from scripts.site.hooks import OUTSIDE, URL
+from scripts.site.links import RAW, in_repository, is_external, problem, targets
 from tests.support.code_blocks import blocks, documents
-from tests.support.links import RAW, in_repository, is_external, problem, targets
 
 REPOSITORY: Final = Path(__file__).resolve().parents[1]
 RETRIES: Final = (REPOSITORY / "docs" / "retries.md").read_text(encoding="utf-8")

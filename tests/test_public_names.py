@@ -5,11 +5,9 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
-import pkgutil
 import sys
 from functools import cache
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, is_typeddict
 
 import pytest
@@ -17,31 +15,10 @@ import pytest
 import motorlite
 from motorlite._client.core import Core
 from motorlite.testing import LocalServer
+from tests.support.public_names import is_private, public_classes, public_modules, public_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-
-def is_private(module: str) -> bool:
-    return any(part.startswith("_") for part in module.split("."))
-
-
-def public_modules() -> list[ModuleType]:
-    names = [info.name for info in pkgutil.walk_packages(motorlite.__path__, "motorlite.")]
-    public = [name for name in names if not is_private(name) and ".testing." not in name]
-    return [motorlite, *map(importlib.import_module, public)]
-
-
-def public_names() -> Iterator[tuple[str, str, Any]]:
-    for module in public_modules():
-        for name in module.__all__:
-            value = getattr(module, name)
-            if not isinstance(value, ModuleType):
-                yield module.__name__, name, value
-
-
-def public_classes() -> dict[str, type]:
-    return {f"{module}.{name}": value for module, name, value in public_names() if inspect.isclass(value)}
 
 
 def test_every_public_module_lists_its_names() -> None:

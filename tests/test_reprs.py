@@ -28,7 +28,7 @@ from motorlite import (
 from motorlite.exporters.prometheus import PrometheusCollector
 from motorlite.testing import ProxyCounts
 from tests.support.fake_core import ADDRESS, FakeServer, FakeTopology, batch, fake_client
-from tests.test_public_names import public_classes
+from tests.support.public_names import public_classes
 
 SECRET: Final = "correct-horse"
 # What objects have whose class says nothing.

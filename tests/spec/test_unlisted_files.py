@@ -10,7 +10,7 @@ import pytest
 from tests.spec import __main__ as command
 from tests.spec import suites
 from tests.spec.files import TestFile
-from tests.spec.test_command_line import (
+from tests.spec.own_files import (
     UNIFIED,
     URI,
     listed,

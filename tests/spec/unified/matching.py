@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from bson import json_util
 from bson.binary import Binary
@@ -23,8 +23,6 @@ from tests.spec.unified.outcomes import BadTest, Failed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from tests.spec.unified.entities import EntityMap
 
 _INT32: Final = range(-(2**31), 2**31)
 
@@ -92,10 +90,18 @@ def operator_of(expected: Any) -> str | None:
     return None
 
 
+class Entities(Protocol):
+    """What expectations refer to by name."""
+
+    def value(self, name: str) -> Any: ...
+
+    def session(self, name: str) -> Any: ...
+
+
 class Matcher:
     """Compares values; every failure says where."""
 
-    def __init__(self, entities: EntityMap) -> None:
+    def __init__(self, entities: Entities) -> None:
         self._entities = entities
         self._operators: Mapping[str, Callable[[Any, Any, str, bool], None]] = {
             "$$exists": self._exists,

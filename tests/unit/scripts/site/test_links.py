@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from scripts.site.hooks import URL, rewritten
-from tests.support.links import RAW, in_repository, problem, slugs, targets
+from scripts.site.links import RAW, in_repository, problem, slugs, targets
 
 if TYPE_CHECKING:
     from pathlib import Path
