@@ -39,6 +39,7 @@ from tests.support.core import (
     hello_delay,
     insert,
     later,
+    limits,
     one_server,
     replica_set,
     run_command,
@@ -49,7 +50,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from motorlite._operations.contract import Operation
-    from motorlite.testing.scripted import ScriptedServer
     from tests.support.core import Driver
 
 pytestmark = pytest.mark.anyio
@@ -58,10 +58,6 @@ pytestmark = pytest.mark.anyio
 def find_one(**arguments: Any) -> FindOne[Any]:
     """A read that opens no cursor."""
     return FindOne("db", "coll", {}, selector=ReadPreference.PRIMARY, **arguments)
-
-
-def limits(server: ScriptedServer, name: str) -> list[int | None]:
-    return [command.get("maxTimeMS") for command in server.commands(name)]
 
 
 def near(*values: float) -> Any:

@@ -297,3 +297,8 @@ async def one_server(
         hello_delay(deployment, "a:1", latency)
     async with driver(deployment, **options) as client:
         yield client, server
+
+
+def limits(server: ScriptedServer, name: str) -> list[int | None]:
+    """The maxTimeMS of each command of this name that arrived."""
+    return [command.get("maxTimeMS") for command in server.commands(name)]
