@@ -85,65 +85,67 @@ async def leaving(deployment: ScriptedDeployment | None = None, **options: Any) 
         assert not it.client._core.executor.open_transactions
 
 
+@pytest.fixture
+async def it() -> AsyncIterator[Leaving]:
+    async with leaving() as made:
+        yield made
+
+
 # --- the last operation to leave ---
 
 
 @pytest.mark.parametrize("place", PLACES)
-async def test_operations_at_the_same_time_abort_the_transaction(place: str) -> None:
-    async with leaving() as it:
-        it.server.on("insert", SLOW, {"n": 1})
-        start = anyio.current_time()
-        with pytest.raises(InvalidOperation, match="one after another"):
-            await in_a_transaction(it.session, place, it.insert_two)
-        assert anyio.current_time() == start, "nothing waits for the other operation"
-        assert not it.session.in_transaction
-        assert not it.ends()
-        await anyio.sleep(2.5)
-        assert it.ends() == [("abortTransaction", 1)]
-        assert len(it.client._core.sessions) == 0, "the operation used it still"
-        if not it.session.has_ended:
-            async with it.session.start_transaction():
-                await it.insert()
-            assert it.ends()[-1] == ("commitTransaction", 2)
+async def test_operations_at_the_same_time_abort_the_transaction(it: Leaving, place: str) -> None:
+    it.server.on("insert", SLOW, {"n": 1})
+    start = anyio.current_time()
+    with pytest.raises(InvalidOperation, match="one after another"):
+        await in_a_transaction(it.session, place, it.insert_two)
+    assert anyio.current_time() == start, "nothing waits for the other operation"
+    assert not it.session.in_transaction
+    assert not it.ends()
+    await anyio.sleep(2.5)
+    assert it.ends() == [("abortTransaction", 1)]
+    assert len(it.client._core.sessions) == 0, "the operation used it still"
+    if not it.session.has_ended:
+        async with it.session.start_transaction():
+            await it.insert()
+        assert it.ends()[-1] == ("commitTransaction", 2)
 
 
 @pytest.mark.parametrize("is_cancelled", [False, True])
-async def test_the_error_of_the_block_is_raised(is_cancelled: bool) -> None:
-    async with leaving() as it:
-        it.server.on("insert", {"n": 1}, SLOW)
-        with anyio.move_on_after(0.5 if is_cancelled else inf) as scope:
-            await it.leave_a_block(it.insert, it.insert)
-        assert scope.cancelled_caught is is_cancelled, "no error hides the cancellation"
-        await anyio.sleep(2)
-        assert it.ends() == [("abortTransaction", 1)]
+async def test_the_error_of_the_block_is_raised(it: Leaving, is_cancelled: bool) -> None:
+    it.server.on("insert", {"n": 1}, SLOW)
+    with anyio.move_on_after(0.5 if is_cancelled else inf) as scope:
+        await it.leave_a_block(it.insert, it.insert)
+    assert scope.cancelled_caught is is_cancelled, "no error hides the cancellation"
+    await anyio.sleep(2)
+    assert it.ends() == [("abortTransaction", 1)]
 
 
 @pytest.mark.parametrize("place", ["block", "with_transaction"])
-async def test_a_block_that_ends_while_an_operation_runs(place: str) -> None:
+async def test_a_block_that_ends_while_an_operation_runs(it: Leaving, place: str) -> None:
     """It cannot commit, so it has failed."""
-    async with leaving() as it:
-        it.server.on("insert", SLOW)
+    it.server.on("insert", SLOW)
 
-        async def work(_: object) -> None:
-            it.background.start_soon(it.insert)
-            await anyio.sleep(1)
+    async def work(_: object) -> None:
+        it.background.start_soon(it.insert)
+        await anyio.sleep(1)
 
-        with pytest.raises(InvalidOperation, match="still running"):
-            await in_a_transaction(it.session, place, work)
-        assert not it.session.in_transaction
-        await anyio.sleep(2)
-        assert it.ends() == [("abortTransaction", 1)]
+    with pytest.raises(InvalidOperation, match="still running"):
+        await in_a_transaction(it.session, place, work)
+    assert not it.session.in_transaction
+    await anyio.sleep(2)
+    assert it.ends() == [("abortTransaction", 1)]
 
 
-async def test_the_next_transaction_does_not_wait() -> None:
-    async with leaving() as it:
-        it.server.on("insert", {"n": 1}, SLOW, {"n": 1})
-        await it.leave_a_block(it.insert, it.insert)
-        async with it.session.start_transaction():
-            await it.insert()
-        assert it.ends() == [("commitTransaction", 2)]
-        await anyio.sleep(2)
-        assert it.ends() == [("commitTransaction", 2), ("abortTransaction", 1)]
+async def test_the_next_transaction_does_not_wait(it: Leaving) -> None:
+    it.server.on("insert", {"n": 1}, SLOW, {"n": 1})
+    await it.leave_a_block(it.insert, it.insert)
+    async with it.session.start_transaction():
+        await it.insert()
+    assert it.ends() == [("commitTransaction", 2)]
+    await anyio.sleep(2)
+    assert it.ends() == [("commitTransaction", 2), ("abortTransaction", 1)]
 
 
 async def test_an_operation_that_waits_for_a_connection_is_not_sent() -> None:
@@ -165,15 +167,14 @@ async def test_an_operation_that_waits_for_a_connection_is_not_sent() -> None:
         assert [one.name for one in it.server.received] == ["find"]
 
 
-async def test_a_commit_in_flight_is_not_aborted() -> None:
-    async with leaving() as it:
-        it.server.on("commitTransaction", Reply({}, 2.0))
-        await it.begin()
-        it.background.start_soon(it.session.commit_transaction)
-        await anyio.sleep(1)
-        await it.session.end_session()
-        await anyio.sleep(2)
-        assert it.ends() == [("commitTransaction", 1)]
+async def test_a_commit_in_flight_is_not_aborted(it: Leaving) -> None:
+    it.server.on("commitTransaction", Reply({}, 2.0))
+    await it.begin()
+    it.background.start_soon(it.session.commit_transaction)
+    await anyio.sleep(1)
+    await it.session.end_session()
+    await anyio.sleep(2)
+    assert it.ends() == [("commitTransaction", 1)]
 
 
 @pytest.mark.parametrize("how", ["block", "session"])
@@ -255,31 +256,30 @@ async def test_a_commit_that_was_cancelled_before_it_was_sent(place: str, then: 
     [[OVERLOADED] * 6, [Close()] * 2, [failure(6, "RetryableWriteError")] * 2],
     ids=["overloaded", "closed", "unreachable"],
 )
-async def test_an_abort_that_fails_is_repeated(answers: list[Answer], how: str) -> None:
-    async with leaving() as it:
-        it.server.on("abortTransaction", *answers, {})
+async def test_an_abort_that_fails_is_repeated(it: Leaving, answers: list[Answer], how: str) -> None:
+    it.server.on("abortTransaction", *answers, {})
 
-        async def abort() -> None:
-            it.session.start_transaction()
+    async def abort() -> None:
+        it.session.start_transaction()
+        await it.insert()
+        await (it.session.abort_transaction() if how == "call" else it.session.end_session())
+
+    async def block() -> None:
+        async with it.session.start_transaction():
             await it.insert()
-            await (it.session.abort_transaction() if how == "call" else it.session.end_session())
+            if how == "cancelled":
+                await anyio.sleep(100)
+            raise ZeroDivisionError
 
-        async def block() -> None:
-            async with it.session.start_transaction():
-                await it.insert()
-                if how == "cancelled":
-                    await anyio.sleep(100)
-                raise ZeroDivisionError
-
-        if how in ("call", "session"):
-            await abort()
-        else:
-            with anyio.move_on_after(1):
-                with pytest.raises(ZeroDivisionError):
-                    await block()
-        await anyio.sleep(60)
-        assert len(it.ends()) == len(answers) + 1
-        assert it.server.received[-1].name == "abortTransaction"
+    if how in ("call", "session"):
+        await abort()
+    else:
+        with anyio.move_on_after(1):
+            with pytest.raises(ZeroDivisionError):
+                await block()
+    await anyio.sleep(60)
+    assert len(it.ends()) == len(answers) + 1
+    assert it.server.received[-1].name == "abortTransaction"
 
 
 @pytest.mark.parametrize(
@@ -301,193 +301,180 @@ async def test_an_abort_that_gets_no_connection_is_repeated(options: dict[str, A
         assert len(it.ends()) == 7
 
 
-async def test_an_abort_that_fails_for_ever_is_given_up() -> None:
-    async with leaving() as it:
-        it.server.on("abortTransaction", OVERLOADED)
-        await it.begin()
-        await it.session.abort_transaction()
-        await anyio.sleep(200)
-        assert len(it.ends()) == 6 * 5
+async def test_an_abort_that_fails_for_ever_is_given_up(it: Leaving) -> None:
+    it.server.on("abortTransaction", OVERLOADED)
+    await it.begin()
+    await it.session.abort_transaction()
+    await anyio.sleep(200)
+    assert len(it.ends()) == 6 * 5
 
 
-async def test_an_abort_that_the_server_refuses_is_not_repeated() -> None:
-    async with leaving() as it:
-        it.server.on("abortTransaction", failure(251))
-        await it.begin()
-        await it.session.abort_transaction()
-        await anyio.sleep(60)
-        assert len(it.ends()) == 1
+async def test_an_abort_that_the_server_refuses_is_not_repeated(it: Leaving) -> None:
+    it.server.on("abortTransaction", failure(251))
+    await it.begin()
+    await it.session.abort_transaction()
+    await anyio.sleep(60)
+    assert len(it.ends()) == 1
 
 
 # --- closing the client ---
 
 
-async def test_close_aborts_open_transactions() -> None:
-    async with leaving() as it:
-        sessions = [it.client.start_session() for _ in range(3)]
-        for session in sessions:
-            await it.begin(session)
-        await it.client.close()
-        assert it.ends() == [("abortTransaction", 1)] * 3
-        for session in sessions:
-            await session.end_session()
-            assert session.has_ended
-        assert len(it.ends()) == 3
+async def test_close_aborts_open_transactions(it: Leaving) -> None:
+    sessions = [it.client.start_session() for _ in range(3)]
+    for session in sessions:
+        await it.begin(session)
+    await it.client.close()
+    assert it.ends() == [("abortTransaction", 1)] * 3
+    for session in sessions:
+        await session.end_session()
+        assert session.has_ended
+    assert len(it.ends()) == 3
 
 
-async def test_close_aborts_when_the_last_operation_has_ended() -> None:
-    async with leaving() as it:
-        it.server.on("insert", SLOW)
-        it.background.start_soon(it.begin)
-        await anyio.sleep(0.5)
-        start = anyio.current_time()
-        await it.client.close()
-        assert it.ends() == [("abortTransaction", 1)]
-        assert anyio.current_time() - start == pytest.approx(1.5, abs=0.1)
+async def test_close_aborts_when_the_last_operation_has_ended(it: Leaving) -> None:
+    it.server.on("insert", SLOW)
+    it.background.start_soon(it.begin)
+    await anyio.sleep(0.5)
+    start = anyio.current_time()
+    await it.client.close()
+    assert it.ends() == [("abortTransaction", 1)]
+    assert anyio.current_time() - start == pytest.approx(1.5, abs=0.1)
 
 
 @pytest.mark.parametrize("place", [*PLACES, "dropped"])
-async def test_close_aborts_what_a_task_leaves_right_after_its_last_operation(place: str) -> None:
+async def test_close_aborts_what_a_task_leaves_right_after_its_last_operation(it: Leaving, place: str) -> None:
     """The task goes on before the client that closes looks again, and cannot commit."""
-    async with leaving() as it:
-        it.server.on("insert", SLOW)
+    it.server.on("insert", SLOW)
 
-        async def work(session: AsyncClientSession[Any]) -> None:
-            await it.insert(session)
-            if "session" in place:
-                await session.commit_transaction()
+    async def work(session: AsyncClientSession[Any]) -> None:
+        await it.insert(session)
+        if "session" in place:
+            await session.commit_transaction()
 
-        async def task() -> None:
-            if place == "dropped":
-                await it.begin(it.client.start_session())
-                return
-            async with it.client.start_session() as session:
-                with pytest.raises(InvalidOperation, match="closed"):
-                    await in_a_transaction(session, place, work)
+    async def task() -> None:
+        if place == "dropped":
+            await it.begin(it.client.start_session())
+            return
+        async with it.client.start_session() as session:
+            with pytest.raises(InvalidOperation, match="closed"):
+                await in_a_transaction(session, place, work)
 
-        it.background.start_soon(task)
-        await anyio.sleep(0.5)
-        await it.client.close()
-        assert it.ends() == [("abortTransaction", 1)]
+    it.background.start_soon(task)
+    await anyio.sleep(0.5)
+    await it.client.close()
+    assert it.ends() == [("abortTransaction", 1)]
 
 
-async def test_close_repeats_an_abort_that_has_failed() -> None:
-    async with leaving() as it:
-        it.server.on("abortTransaction", *[OVERLOADED] * 6, {})
-        await it.begin()
-        await it.session.abort_transaction()
-        start = anyio.current_time()
-        await it.client.close()
-        assert len(it.ends()) == 7
-        assert anyio.current_time() - start < 0.1
+async def test_close_repeats_an_abort_that_has_failed(it: Leaving) -> None:
+    it.server.on("abortTransaction", *[OVERLOADED] * 6, {})
+    await it.begin()
+    await it.session.abort_transaction()
+    start = anyio.current_time()
+    await it.client.close()
+    assert len(it.ends()) == 7
+    assert anyio.current_time() - start < 0.1
 
 
 @pytest.mark.parametrize("prefetch", [0, 1])
-async def test_close_kills_open_cursors(prefetch: int) -> None:
-    async with leaving() as it:
-        it.server.on("find", *({"cursor": {**FIRST["cursor"], "id": number}} for number in range(1, 11)))
-        it.server.on("getMore", lambda command: {"cursor": {**MORE["cursor"], "id": command["getMore"]}})
-        cursors = [it.coll.find(prefetch=prefetch) for _ in range(10)]
-        for cursor in cursors:
-            await cursor.next()
-        await anyio.sleep(0.1)
-        await it.client.close()
-        assert it.killed() == list(range(1, 11))
-        for cursor in cursors:
-            with pytest.raises(InvalidOperation, match="closed"):
-                await cursor.to_list()
-            await cursor.close()
+async def test_close_kills_open_cursors(it: Leaving, prefetch: int) -> None:
+    it.server.on("find", *({"cursor": {**FIRST["cursor"], "id": number}} for number in range(1, 11)))
+    it.server.on("getMore", lambda command: {"cursor": {**MORE["cursor"], "id": command["getMore"]}})
+    cursors = [it.coll.find(prefetch=prefetch) for _ in range(10)]
+    for cursor in cursors:
+        await cursor.next()
+    await anyio.sleep(0.1)
+    await it.client.close()
+    assert it.killed() == list(range(1, 11))
+    for cursor in cursors:
+        with pytest.raises(InvalidOperation, match="closed"):
+            await cursor.to_list()
+        await cursor.close()
 
 
-async def test_close_kills_cursors_whose_batch_is_on_its_way() -> None:
-    async with leaving() as it:
-        it.server.on("find", FIRST)
-        it.server.on("getMore", Reply(MORE, 1.0))
-        ahead, other = it.coll.find(prefetch=1), it.coll.find({"x": 1})
-        await ahead.next()
-        await anyio.sleep(0.1)
-        it.server.on("find", Reply({"cursor": {**FIRST["cursor"], "id": 8}}, 0.5))
-        opened: list[Any] = []
+async def test_close_kills_cursors_whose_batch_is_on_its_way(it: Leaving) -> None:
+    it.server.on("find", FIRST)
+    it.server.on("getMore", Reply(MORE, 1.0))
+    ahead, other = it.coll.find(prefetch=1), it.coll.find({"x": 1})
+    await ahead.next()
+    await anyio.sleep(0.1)
+    it.server.on("find", Reply({"cursor": {**FIRST["cursor"], "id": 8}}, 0.5))
+    opened: list[Any] = []
 
-        async def read() -> None:
-            opened.append(await other.next())
+    async def read() -> None:
+        opened.append(await other.next())
 
-        it.background.start_soon(read)
-        await anyio.sleep(0.1)
-        await it.client.close()
-        assert it.killed() == [7, 8]
-        assert opened
+    it.background.start_soon(read)
+    await anyio.sleep(0.1)
+    await it.client.close()
+    assert it.killed() == [7, 8]
+    assert opened
 
 
 @pytest.mark.parametrize("wait", [0.0, 0.5])
-async def test_close_kills_a_cursor_whose_caller_left_before_it_opened(wait: float) -> None:
-    async with leaving() as it:
-        it.server.on("find", Reply(FIRST, 0.3))
-        with anyio.move_on_after(0.1):
-            await it.coll.find().to_list()
-        await anyio.sleep(wait)
-        start = anyio.current_time()
-        await it.client.close()
-        assert [command["cursors"] for command in it.server.commands("killCursors")] == [[7]]
-        assert anyio.current_time() - start < 0.3
+async def test_close_kills_a_cursor_whose_caller_left_before_it_opened(it: Leaving, wait: float) -> None:
+    it.server.on("find", Reply(FIRST, 0.3))
+    with anyio.move_on_after(0.1):
+        await it.coll.find().to_list()
+    await anyio.sleep(wait)
+    start = anyio.current_time()
+    await it.client.close()
+    assert [command["cursors"] for command in it.server.commands("killCursors")] == [[7]]
+    assert anyio.current_time() - start < 0.3
 
 
-async def test_close_waits_for_no_late_reply_that_opens_no_cursor() -> None:
-    async with leaving() as it:
-        it.server.on("count", Hang())
-        with anyio.move_on_after(0.1):
-            await it.coll.estimated_document_count()
-        start = anyio.current_time()
-        await it.client.close()
-        assert anyio.current_time() - start < 0.1
+async def test_close_waits_for_no_late_reply_that_opens_no_cursor(it: Leaving) -> None:
+    it.server.on("count", Hang())
+    with anyio.move_on_after(0.1):
+        await it.coll.estimated_document_count()
+    start = anyio.current_time()
+    await it.client.close()
+    assert anyio.current_time() - start < 0.1
 
 
-async def test_close_takes_no_longer_than_its_grace() -> None:
-    async with leaving() as it:
-        for name in ("abortTransaction", "killCursors"):
-            it.server.on(name, Hang())
-        it.server.on("find", FIRST)
+async def test_close_takes_no_longer_than_its_grace(it: Leaving) -> None:
+    for name in ("abortTransaction", "killCursors"):
+        it.server.on(name, Hang())
+    it.server.on("find", FIRST)
+    cursor = it.coll.find()
+    await cursor.next()
+    it.session.start_transaction()
+    await it.insert()
+    start = anyio.current_time()
+    await it.client.close()
+    assert anyio.current_time() - start <= 5.1
+
+
+async def test_close_ends_the_sessions_of_open_cursors(it: Leaving) -> None:
+    it.server.on("find", FIRST)
+    cursor = it.coll.find()
+    await cursor.next()
+    (found,) = it.server.commands("find")
+    await it.client.close()
+    assert [one.name for one in it.server.received] == ["find", "killCursors", "endSessions"]
+    (end,) = it.server.commands("endSessions")
+    assert found["lsid"] in end["endSessions"]
+    assert await cursor.next() == {"_id": 2}
+    with pytest.raises(InvalidOperation, match="closed"):
+        await cursor.next()
+
+
+async def test_cursors_and_sessions_that_have_ended_are_not_kept(it: Leaving) -> None:
+    it.server.on("find", FIRST)
+    for _ in range(3):
         cursor = it.coll.find()
         await cursor.next()
-        it.session.start_transaction()
-        await it.insert()
-        start = anyio.current_time()
-        await it.client.close()
-        assert anyio.current_time() - start <= 5.1
-
-
-async def test_close_ends_the_sessions_of_open_cursors() -> None:
-    async with leaving() as it:
-        it.server.on("find", FIRST)
-        cursor = it.coll.find()
-        await cursor.next()
-        (found,) = it.server.commands("find")
-        await it.client.close()
-        assert [one.name for one in it.server.received] == ["find", "killCursors", "endSessions"]
-        (end,) = it.server.commands("endSessions")
-        assert found["lsid"] in end["endSessions"]
-        assert await cursor.next() == {"_id": 2}
-        with pytest.raises(InvalidOperation, match="closed"):
-            await cursor.next()
-
-
-async def test_cursors_and_sessions_that_have_ended_are_not_kept() -> None:
-    async with leaving() as it:
-        it.server.on("find", FIRST)
-        for _ in range(3):
-            cursor = it.coll.find()
-            await cursor.next()
-            await cursor.close()
-            del cursor
-            async with it.client.start_session() as session, session.start_transaction():
-                await it.insert(session)
-        gc.collect()
-        core = it.client._core
-        assert not [one for one in core.open_cursors if one.cursor_id]
-        assert not core.executor.open_transactions
-        it.server.received.clear()
-        await it.client.close()
-        assert {one.name for one in it.server.received} == {"endSessions"}
+        await cursor.close()
+        del cursor
+        async with it.client.start_session() as session, session.start_transaction():
+            await it.insert(session)
+    gc.collect()
+    core = it.client._core
+    assert not [one for one in core.open_cursors if one.cursor_id]
+    assert not core.executor.open_transactions
+    it.server.received.clear()
+    await it.client.close()
+    assert {one.name for one in it.server.received} == {"endSessions"}
 
 
 # --- cursors of transactions, behind a load balancer ---

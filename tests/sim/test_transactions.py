@@ -61,6 +61,12 @@ LAST = {"cursor": {"id": 0, "ns": "db.coll", "nextBatch": [{"_id": 2}]}}
 # --- fields ---
 
 
+@pytest.fixture
+async def it() -> AsyncIterator[Subject]:
+    async with subject() as made:
+        yield made
+
+
 async def lose_the_server(it: Subject) -> None:
     """Wait until the client knows that there is none."""
     it.server.is_down = True
@@ -157,44 +163,41 @@ async def test_reads_use_the_primary() -> None:
         assert not it.deployment["b:1"].received
 
 
-async def test_nothing_is_sent_for_an_empty_transaction() -> None:
-    async with subject() as it:
-        it.session.start_transaction()
-        await it.session.commit_transaction()
-        await it.session.commit_transaction()
-        it.session.start_transaction()
-        await it.session.abort_transaction()
-        assert not it.server.received
-        await it.begin()
-        assert numbered(it.server) == [("insert", 3)]
+async def test_nothing_is_sent_for_an_empty_transaction(it: Subject) -> None:
+    it.session.start_transaction()
+    await it.session.commit_transaction()
+    await it.session.commit_transaction()
+    it.session.start_transaction()
+    await it.session.abort_transaction()
+    assert not it.server.received
+    await it.begin()
+    assert numbered(it.server) == [("insert", 3)]
 
 
-async def test_a_command_that_cannot_be_encoded_begins_nothing() -> None:
-    async with subject() as it:
-        it.session.start_transaction()
-        with pytest.raises(Exception, match="cannot encode object"):
-            await it.insert(x=object())
-        assert it.state == "starting"
-        await it.insert()
-        with pytest.raises(Exception, match="cannot encode object"):
-            await it.insert(x=object())
-        assert it.state == "in progress"
-        await it.session.commit_transaction()
-        assert [each.get("startTransaction") for each in carried(it.server, "insert")] == [True]
+async def test_a_command_that_cannot_be_encoded_begins_nothing(it: Subject) -> None:
+    it.session.start_transaction()
+    with pytest.raises(Exception, match="cannot encode object"):
+        await it.insert(x=object())
+    assert it.state == "starting"
+    await it.insert()
+    with pytest.raises(Exception, match="cannot encode object"):
+        await it.insert(x=object())
+    assert it.state == "in progress"
+    await it.session.commit_transaction()
+    assert [each.get("startTransaction") for each in carried(it.server, "insert")] == [True]
 
 
-async def test_any_operation_after_the_end_is_on_its_own() -> None:
-    async with subject() as it:
-        await it.begin()
-        await it.session.commit_transaction()
-        await it.insert()
-        assert it.state == "none"
-        for end in (it.session.commit_transaction, it.session.abort_transaction):
-            with pytest.raises(InvalidOperation, match="No transaction started"):
-                await end()
-        # Number 2 is that of a retryable write.
-        found = [(each["txnNumber"], "autocommit" in each) for each in carried(it.server, "insert")]
-        assert found == [(1, True), (2, False)]
+async def test_any_operation_after_the_end_is_on_its_own(it: Subject) -> None:
+    await it.begin()
+    await it.session.commit_transaction()
+    await it.insert()
+    assert it.state == "none"
+    for end in (it.session.commit_transaction, it.session.abort_transaction):
+        with pytest.raises(InvalidOperation, match="No transaction started"):
+            await end()
+    # Number 2 is that of a retryable write.
+    found = [(each["txnNumber"], "autocommit" in each) for each in carried(it.server, "insert")]
+    assert found == [(1, True), (2, False)]
 
 
 async def test_unacknowledged_writes() -> None:
@@ -212,70 +215,66 @@ async def test_unacknowledged_writes() -> None:
             it.session.start_transaction()
 
 
-async def test_a_collection_is_created_without_a_look_at_the_others() -> None:
-    async with subject() as it:
-        it.session.start_transaction()
-        await it.client.db.create_collection("new", session=it.session)
-        assert it.names == ["create"]
+async def test_a_collection_is_created_without_a_look_at_the_others(it: Subject) -> None:
+    it.session.start_transaction()
+    await it.client.db.create_collection("new", session=it.session)
+    assert it.names == ["create"]
 
 
 # --- one operation after the other ---
 
 
-async def test_operations_at_the_same_time_are_refused() -> None:
-    async with subject() as it:
-        it.server.on("insert", Reply({"n": 1}, 1.0))
-        it.server.on("commitTransaction", Reply({}, 1.0))
+async def test_operations_at_the_same_time_are_refused(it: Subject) -> None:
+    it.server.on("insert", Reply({"n": 1}, 1.0))
+    it.server.on("commitTransaction", Reply({}, 1.0))
 
-        async def find() -> None:
-            await it.coll.find(session=it.session).to_list()
+    async def find() -> None:
+        await it.coll.find(session=it.session).to_list()
 
-        it.session.start_transaction()
-        refused = [it.insert, find, it.session.commit_transaction, it.session.abort_transaction]
-        for running in (it.insert, it.session.commit_transaction):
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(running)
-                await anyio.sleep(0.1)
-                for call in refused if running == it.insert else [it.insert]:
-                    with pytest.raises(InvalidOperation, match="must run one after another"):
-                        await call()
-                assert it.session.in_transaction is (running == it.insert)
-                with pytest.raises(InvalidOperation, match=r"must run one after another|already in progress"):
-                    it.session.start_transaction()
-        assert it.names == ["insert", "commitTransaction"]
-
-
-async def test_closing_a_cursor_neither_begins_nor_ends_a_transaction() -> None:
-    async with subject() as it:
-        it.server.on("find", FIRST_OF_TWO)
-        outside = await it.coll.find(session=it.session)
-        it.session.start_transaction()
-        await outside.close()
-        assert it.state == "starting"
-        assert carried(it.server, "killCursors") == [{}]
-        inside = await it.coll.find(session=it.session)
-        await inside.close()
-        assert carried(it.server, "killCursors")[1] == {"txnNumber": 1, "autocommit": False}
-        late = await it.coll.find(session=it.session)
-        await it.session.commit_transaction()
-        await late.close()
-        assert it.state == "committed"
-        assert carried(it.server, "killCursors")[2] == {}
-        await it.session.commit_transaction()
-
-
-async def test_a_cursor_is_closed_while_another_operation_runs() -> None:
-    async with subject() as it:
-        it.server.on("find", FIRST_OF_TWO)
-        it.server.on("insert", Reply({"n": 1}, 1.0))
-        it.session.start_transaction()
-        cursor = await it.coll.find(session=it.session)
+    it.session.start_transaction()
+    refused = [it.insert, find, it.session.commit_transaction, it.session.abort_transaction]
+    for running in (it.insert, it.session.commit_transaction):
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(it.insert)
+            tasks.start_soon(running)
             await anyio.sleep(0.1)
-            await cursor.close()
-        assert carried(it.server, "killCursors") == [{}]
-        await it.session.commit_transaction()
+            for call in refused if running == it.insert else [it.insert]:
+                with pytest.raises(InvalidOperation, match="must run one after another"):
+                    await call()
+            assert it.session.in_transaction is (running == it.insert)
+            with pytest.raises(InvalidOperation, match=r"must run one after another|already in progress"):
+                it.session.start_transaction()
+    assert it.names == ["insert", "commitTransaction"]
+
+
+async def test_closing_a_cursor_neither_begins_nor_ends_a_transaction(it: Subject) -> None:
+    it.server.on("find", FIRST_OF_TWO)
+    outside = await it.coll.find(session=it.session)
+    it.session.start_transaction()
+    await outside.close()
+    assert it.state == "starting"
+    assert carried(it.server, "killCursors") == [{}]
+    inside = await it.coll.find(session=it.session)
+    await inside.close()
+    assert carried(it.server, "killCursors")[1] == {"txnNumber": 1, "autocommit": False}
+    late = await it.coll.find(session=it.session)
+    await it.session.commit_transaction()
+    await late.close()
+    assert it.state == "committed"
+    assert carried(it.server, "killCursors")[2] == {}
+    await it.session.commit_transaction()
+
+
+async def test_a_cursor_is_closed_while_another_operation_runs(it: Subject) -> None:
+    it.server.on("find", FIRST_OF_TWO)
+    it.server.on("insert", Reply({"n": 1}, 1.0))
+    it.session.start_transaction()
+    cursor = await it.coll.find(session=it.session)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(it.insert)
+        await anyio.sleep(0.1)
+        await cursor.close()
+    assert carried(it.server, "killCursors") == [{}]
+    await it.session.commit_transaction()
 
 
 # --- retries ---
@@ -283,16 +282,15 @@ async def test_a_cursor_is_closed_while_another_operation_runs() -> None:
 
 @pytest.mark.parametrize("answer", [HOST_UNREACHABLE, failure(11600, "RetryableWriteError"), Close()])
 @pytest.mark.parametrize("name", ["insert", "find"])
-async def test_ordinary_retries_are_off(answer: Answer, name: str) -> None:
-    async with subject() as it:
-        it.session.start_transaction()
-        it.server.on(name, answer)
-        with pytest.raises(PyMongoError) as raised:
-            await (it.insert() if name == "insert" else it.coll.find_one({}, session=it.session))
-        assert len(it.server.commands(name)) == 1
-        assert raised.value.has_error_label(TRANSIENT) is isinstance(answer, Close)
-        labels = {"RetryableWriteError"} if isinstance(answer, dict) else {TRANSIENT}
-        assert raised.value.error_labels == labels, "the driver adds no RetryableWriteError"
+async def test_ordinary_retries_are_off(it: Subject, answer: Answer, name: str) -> None:
+    it.session.start_transaction()
+    it.server.on(name, answer)
+    with pytest.raises(PyMongoError) as raised:
+        await (it.insert() if name == "insert" else it.coll.find_one({}, session=it.session))
+    assert len(it.server.commands(name)) == 1
+    assert raised.value.has_error_label(TRANSIENT) is isinstance(answer, Close)
+    labels = {"RetryableWriteError"} if isinstance(answer, dict) else {TRANSIENT}
+    assert raised.value.error_labels == labels, "the driver adds no RetryableWriteError"
 
 
 async def test_strategies_cannot_repeat_what_may_have_happened() -> None:
@@ -311,18 +309,17 @@ async def test_strategies_cannot_repeat_what_may_have_happened() -> None:
 
 
 @pytest.mark.parametrize("rejection", [OVERLOADED, RETRYABLE_ONLY])
-async def test_a_first_command_that_was_rejected_is_first_again(rejection: Answer) -> None:
-    async with subject() as it:
-        it.server.on("insert", rejection, rejection, {"n": 1})
-        await it.begin()
-        it.server.on("insert", rejection, {"n": 1})
-        await it.insert()
-        it.server.on("commitTransaction", OVERLOADED, {})
-        await it.session.commit_transaction()
-        found = carried(it.server, "insert")
-        assert [each.get("startTransaction") for each in found] == [True, True, True, None, None]
-        assert {each["txnNumber"] for each in it.server.commands()} == {1}
-        assert [each.get("writeConcern") for each in carried(it.server, "commitTransaction")] == [None, None]
+async def test_a_first_command_that_was_rejected_is_first_again(it: Subject, rejection: Answer) -> None:
+    it.server.on("insert", rejection, rejection, {"n": 1})
+    await it.begin()
+    it.server.on("insert", rejection, {"n": 1})
+    await it.insert()
+    it.server.on("commitTransaction", OVERLOADED, {})
+    await it.session.commit_transaction()
+    found = carried(it.server, "insert")
+    assert [each.get("startTransaction") for each in found] == [True, True, True, None, None]
+    assert {each["txnNumber"] for each in it.server.commands()} == {1}
+    assert [each.get("writeConcern") for each in carried(it.server, "commitTransaction")] == [None, None]
 
 
 async def test_a_first_command_that_is_rejected_for_good() -> None:
@@ -337,13 +334,12 @@ async def test_a_first_command_that_is_rejected_for_good() -> None:
         assert it.names == ["insert", "insert", "abortTransaction"]
 
 
-async def test_overload_alone_is_no_rejection() -> None:
-    async with subject() as it:
-        await it.begin()
-        it.server.on("commitTransaction", OVERLOADED_ONLY, {})
-        await it.fails(it.session.commit_transaction)
-        await it.session.commit_transaction()
-        assert [each.get("writeConcern") for each in carried(it.server, "commitTransaction")] == [None, MAJORITY]
+async def test_overload_alone_is_no_rejection(it: Subject) -> None:
+    await it.begin()
+    it.server.on("commitTransaction", OVERLOADED_ONLY, {})
+    await it.fails(it.session.commit_transaction)
+    await it.session.commit_transaction()
+    assert [each.get("writeConcern") for each in carried(it.server, "commitTransaction")] == [None, MAJORITY]
 
 
 COMMITS: list[tuple[list[Answer], list[dict[str, Any] | None]]] = [
@@ -383,38 +379,36 @@ async def test_an_abort_is_retried_whatever_the_options_say(answer: Answer, retr
 
 @pytest.mark.parametrize("how", ["call", "cancelled"])
 @pytest.mark.parametrize("answer", [HOST_UNREACHABLE, failure(251), Close(), {"writeConcernError": {"code": 64}}])
-async def test_errors_of_an_abort_are_ignored(answer: Answer, how: str) -> None:
-    async with subject() as it:
-        it.server.on("abortTransaction", answer)
-        if how == "cancelled":
-            with anyio.move_on_after(1):
-                async with it.session.start_transaction():
-                    await it.insert()
-                    await anyio.sleep(100)
-        else:
-            await it.begin()
-            await it.session.abort_transaction()
-        assert it.state == "aborted"
-        with pytest.raises(InvalidOperation, match="twice"):
-            await it.session.abort_transaction()
-        with pytest.raises(InvalidOperation, match="after calling abortTransaction"):
-            await it.session.commit_transaction()
-        async with it.session.start_transaction():
-            await it.insert()
-        await anyio.sleep(1)
-        assert sorted(set(it.ends())) == [("abortTransaction", 1), ("commitTransaction", 2)]
-
-
-async def test_a_commit_again() -> None:
-    async with subject() as it:
-        it.session.start_transaction(write_concern=WriteConcern(1, wtimeout=5))
+async def test_errors_of_an_abort_are_ignored(it: Subject, answer: Answer, how: str) -> None:
+    it.server.on("abortTransaction", answer)
+    if how == "cancelled":
+        with anyio.move_on_after(1):
+            async with it.session.start_transaction():
+                await it.insert()
+                await anyio.sleep(100)
+    else:
+        await it.begin()
+        await it.session.abort_transaction()
+    assert it.state == "aborted"
+    with pytest.raises(InvalidOperation, match="twice"):
+        await it.session.abort_transaction()
+    with pytest.raises(InvalidOperation, match="after calling abortTransaction"):
+        await it.session.commit_transaction()
+    async with it.session.start_transaction():
         await it.insert()
-        for _ in range(3):
-            await it.session.commit_transaction()
-        concerns = [each["writeConcern"] for each in carried(it.server, "commitTransaction")]
-        assert concerns == [{"w": 1, "wtimeout": 5}, *[{"w": "majority", "wtimeout": 5}] * 2]
-        with pytest.raises(InvalidOperation, match="Cannot call abortTransaction after calling commitTransaction"):
-            await it.session.abort_transaction()
+    await anyio.sleep(1)
+    assert sorted(set(it.ends())) == [("abortTransaction", 1), ("commitTransaction", 2)]
+
+
+async def test_a_commit_again(it: Subject) -> None:
+    it.session.start_transaction(write_concern=WriteConcern(1, wtimeout=5))
+    await it.insert()
+    for _ in range(3):
+        await it.session.commit_transaction()
+    concerns = [each["writeConcern"] for each in carried(it.server, "commitTransaction")]
+    assert concerns == [{"w": 1, "wtimeout": 5}, *[{"w": "majority", "wtimeout": 5}] * 2]
+    with pytest.raises(InvalidOperation, match="Cannot call abortTransaction after calling commitTransaction"):
+        await it.session.abort_transaction()
 
 
 @pytest.mark.parametrize("is_known_to_be_lost", [True, False])
@@ -471,14 +465,13 @@ async def test_a_rejection_after_another_error_does_not_take_the_majority_back()
         ({"writeConcernError": {"code": 79, "errmsg": "x"}}, set()),
     ],
 )  # fmt: skip
-async def test_the_labels_of_a_failed_commit(answer: Answer, labels: set[str]) -> None:
-    async with subject() as it:
-        await it.begin()
-        it.server.on("commitTransaction", answer)
-        error = await it.fails(it.session.commit_transaction)
-        assert error.error_labels == labels
-        assert it.state == "committed"
-        assert isinstance(error, WriteConcernError) is (isinstance(answer, dict) and "writeConcernError" in answer)
+async def test_the_labels_of_a_failed_commit(it: Subject, answer: Answer, labels: set[str]) -> None:
+    await it.begin()
+    it.server.on("commitTransaction", answer)
+    error = await it.fails(it.session.commit_transaction)
+    assert error.error_labels == labels
+    assert it.state == "committed"
+    assert isinstance(error, WriteConcernError) is (isinstance(answer, dict) and "writeConcernError" in answer)
 
 
 async def test_the_labels_of_a_server_that_adds_none() -> None:
@@ -534,25 +527,23 @@ async def test_a_degraded_answer_has_no_place_in_a_transaction() -> None:
 # --- the end of a session, cancellation ---
 
 
-async def test_the_end_of_the_session_aborts() -> None:
-    async with subject() as it:
-        await it.begin()
-        await it.session.end_session()
-        await it.session.end_session()
-        assert it.names == ["insert", "abortTransaction"]
-        assert it.session.has_ended
-        assert len(it.client._core.sessions) == 1
+async def test_the_end_of_the_session_aborts(it: Subject) -> None:
+    await it.begin()
+    await it.session.end_session()
+    await it.session.end_session()
+    assert it.names == ["insert", "abortTransaction"]
+    assert it.session.has_ended
+    assert len(it.client._core.sessions) == 1
 
 
 @pytest.mark.parametrize("is_started", [True, False])
-async def test_the_end_of_the_session_with_nothing_to_abort(is_started: bool) -> None:
-    async with subject() as it:
-        await it.insert()
-        if is_started:
-            it.session.start_transaction()
-        await it.session.end_session()
-        assert it.names == ["insert"]
-        assert len(it.client._core.sessions) == 1
+async def test_the_end_of_the_session_with_nothing_to_abort(it: Subject, is_started: bool) -> None:
+    await it.insert()
+    if is_started:
+        it.session.start_transaction()
+    await it.session.end_session()
+    assert it.names == ["insert"]
+    assert len(it.client._core.sessions) == 1
 
 
 @pytest.mark.parametrize("is_balanced", [False, True], ids=["replica set", "load-balanced"])
@@ -576,23 +567,22 @@ async def test_a_dropped_session(state: str, end: list[str], kept: int, is_balan
 
 
 @pytest.mark.parametrize("answer", [{"n": 1}, Hang()])
-async def test_a_cancelled_block_is_aborted_in_the_background(answer: Answer) -> None:
-    async with subject() as it:
-        await it.insert()
-        it.server.on("find", answer)
-        with anyio.move_on_after(1) as scope:
-            async with it.session.start_transaction():
-                await it.insert()
-                if isinstance(answer, Hang):
-                    await it.coll.find_one({}, session=it.session)
-                await anyio.sleep(100)
-        assert scope.cancelled_caught
-        await anyio.sleep(2)
-        assert [name for name, _ in numbered(it.server)][-1] == "abortTransaction"
-        # The session can be used again at once.
-        await it.begin()
-        await it.session.commit_transaction()
-        assert numbered(it.server)[-1] == ("commitTransaction", 3)
+async def test_a_cancelled_block_is_aborted_in_the_background(it: Subject, answer: Answer) -> None:
+    await it.insert()
+    it.server.on("find", answer)
+    with anyio.move_on_after(1) as scope:
+        async with it.session.start_transaction():
+            await it.insert()
+            if isinstance(answer, Hang):
+                await it.coll.find_one({}, session=it.session)
+            await anyio.sleep(100)
+    assert scope.cancelled_caught
+    await anyio.sleep(2)
+    assert [name for name, _ in numbered(it.server)][-1] == "abortTransaction"
+    # The session can be used again at once.
+    await it.begin()
+    await it.session.commit_transaction()
+    assert numbered(it.server)[-1] == ("commitTransaction", 3)
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -618,84 +608,77 @@ async def test_a_task_that_is_cancelled_once_waits_for_no_abort(place: str) -> N
         await anyio.sleep(20)  # until the driver gives it up
 
 
-async def test_a_cancelled_block_with_nothing_to_abort() -> None:
-    async with subject() as it:
-        with anyio.move_on_after(1) as scope:
-            async with it.session.start_transaction():
-                await anyio.sleep(100)
-        assert scope.cancelled_caught
-        assert it.state == "aborted"
-        assert not it.server.received
+async def test_a_cancelled_block_with_nothing_to_abort(it: Subject) -> None:
+    with anyio.move_on_after(1) as scope:
+        async with it.session.start_transaction():
+            await anyio.sleep(100)
+    assert scope.cancelled_caught
+    assert it.state == "aborted"
+    assert not it.server.received
 
 
-async def test_a_coroutine_that_is_closed_in_a_transaction() -> None:
+async def test_a_coroutine_that_is_closed_in_a_transaction(it: Subject) -> None:
     """So ends a task whose event loop stops; a coroutine that awaits then raises RuntimeError."""
-    async with subject() as it:
 
-        @types.coroutine
-        def suspended() -> Generator[None, None, None]:
-            yield
+    @types.coroutine
+    def suspended() -> Generator[None, None, None]:
+        yield
 
-        async def block() -> None:
-            async with it.session.start_transaction():
-                await suspended()
+    async def block() -> None:
+        async with it.session.start_transaction():
+            await suspended()
 
-        it.server.on("abortTransaction", Reply({}, 0.5))
-        coroutine = block()
-        coroutine.send(None)
-        await it.insert()
-        coroutine.close()
-        await anyio.sleep(1)
-        assert numbered(it.server) == [("insert", 1), ("abortTransaction", 1)]
-
-
-async def test_the_session_ends_while_its_transaction_is_aborted() -> None:
-    async with subject() as it:
-        it.server.on("abortTransaction", Reply({}, 5.0))
-        await it.begin()
-        with anyio.move_on_after(2) as scope:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(it.session.abort_transaction)
-                await anyio.sleep(1)
-                await it.session.end_session()
-        assert scope.cancelled_caught
+    it.server.on("abortTransaction", Reply({}, 0.5))
+    coroutine = block()
+    coroutine.send(None)
+    await it.insert()
+    coroutine.close()
+    await anyio.sleep(1)
+    assert numbered(it.server) == [("insert", 1), ("abortTransaction", 1)]
 
 
-async def test_the_error_of_a_block_whose_client_was_closed() -> None:
-    async with subject() as it:
+async def test_the_session_ends_while_its_transaction_is_aborted(it: Subject) -> None:
+    it.server.on("abortTransaction", Reply({}, 5.0))
+    await it.begin()
+    with anyio.move_on_after(2) as scope:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(it.session.abort_transaction)
+            await anyio.sleep(1)
+            await it.session.end_session()
+    assert scope.cancelled_caught
 
-        async def block() -> None:
-            async with it.session.start_transaction():
-                await it.insert()
-                await it.client.close()
-                raise ZeroDivisionError
 
-        with pytest.raises(ZeroDivisionError):
-            await block()
+async def test_the_error_of_a_block_whose_client_was_closed(it: Subject) -> None:
+    async def block() -> None:
+        async with it.session.start_transaction():
+            await it.insert()
+            await it.client.close()
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await block()
 
 
 # --- the block ---
 
 
-async def test_the_block_commits_or_aborts() -> None:
-    async with subject() as it:
-
-        async def failing() -> None:
-            async with it.session.start_transaction():
-                await it.insert()
-                raise ZeroDivisionError
-
-        async with it.session.start_transaction() as block:
-            assert await block is block
-            await it.insert()
-        async with await it.session.start_transaction():
-            await it.insert()
-        with pytest.raises(ZeroDivisionError):
-            await failing()
+async def test_the_block_commits_or_aborts(it: Subject) -> None:
+    async def failing() -> None:
         async with it.session.start_transaction():
             await it.insert()
-            await it.session.abort_transaction()
-        assert [name for name, _ in it.ends()] == ["commitTransaction"] * 2 + ["abortTransaction"] * 2
+            raise ZeroDivisionError
+
+    async with it.session.start_transaction() as block:
+        assert await block is block
+        await it.insert()
+    async with await it.session.start_transaction():
+        await it.insert()
+    with pytest.raises(ZeroDivisionError):
+        await failing()
+    async with it.session.start_transaction():
+        await it.insert()
+        await it.session.abort_transaction()
+    assert [name for name, _ in it.ends()] == ["commitTransaction"] * 2 + ["abortTransaction"] * 2
 
 
 # --- sharded clusters ---
@@ -938,36 +921,35 @@ async def test_a_snapshot_that_the_server_does_not_name(reply: dict[str, Any]) -
         assert it.session.snapshot_time is None
 
 
-async def test_a_bound_session() -> None:
-    async with subject() as it:
-        lsid = it.session.session_id
-        async with it.session.bind(end_session=False) as bound:
-            assert bound is it.session
-            await it.coll.insert_one({})
-            await it.coll.insert_many([{}])
-            await it.coll.find_one({})
-            await it.coll.find_one({"x": 1}, {"x": 1})
-            it.server.on("find", FIRST_OF_TWO)
-            it.server.on("getMore", LAST)
-            cursor = await it.coll.find()
-            await it.client.db.command("ping")
-            async with it.client.start_session() as other, other.bind(end_session=False):
-                await it.coll.insert_one({}, session=it.session)
-                await it.coll.delete_one({})
-                (found,) = it.server.commands("delete")
-                assert found["lsid"] == other.session_id
-        await cursor.to_list()
-        its = [each for each in it.server.commands() if each["lsid"] == lsid]
-        assert len(its) == len(it.server.commands()) - 1
-        assert not it.session.has_ended
+async def test_a_bound_session(it: Subject) -> None:
+    lsid = it.session.session_id
+    async with it.session.bind(end_session=False) as bound:
+        assert bound is it.session
         await it.coll.insert_one({})
-        assert it.server.commands()[-1]["lsid"] != lsid
-        async with it.session.bind():
-            it.session.start_transaction()
-            await it.coll.insert_one({})
-            assert it.server.commands()[-1]["startTransaction"]
-        assert it.session.has_ended
-        assert it.names[-1] == "abortTransaction"
+        await it.coll.insert_many([{}])
+        await it.coll.find_one({})
+        await it.coll.find_one({"x": 1}, {"x": 1})
+        it.server.on("find", FIRST_OF_TWO)
+        it.server.on("getMore", LAST)
+        cursor = await it.coll.find()
+        await it.client.db.command("ping")
+        async with it.client.start_session() as other, other.bind(end_session=False):
+            await it.coll.insert_one({}, session=it.session)
+            await it.coll.delete_one({})
+            (found,) = it.server.commands("delete")
+            assert found["lsid"] == other.session_id
+    await cursor.to_list()
+    its = [each for each in it.server.commands() if each["lsid"] == lsid]
+    assert len(its) == len(it.server.commands()) - 1
+    assert not it.session.has_ended
+    await it.coll.insert_one({})
+    assert it.server.commands()[-1]["lsid"] != lsid
+    async with it.session.bind():
+        it.session.start_transaction()
+        await it.coll.insert_one({})
+        assert it.server.commands()[-1]["startTransaction"]
+    assert it.session.has_ended
+    assert it.names[-1] == "abortTransaction"
 
 
 async def test_a_task_that_outlives_the_block_of_a_bound_session() -> None:
@@ -998,26 +980,24 @@ async def test_a_task_that_outlives_the_block_of_a_bound_session() -> None:
         assert it.server.commands("delete")[1]["lsid"] != it.session.session_id
 
 
-async def test_a_bind_block_that_ends_in_another_context() -> None:
-    async with subject() as it:
-        session = it.client.start_session()
-        block = session.bind()
-        context = contextvars.copy_context()
-        with pytest.raises(StopIteration):
-            context.run(block.__aenter__().send, None)
-        await block.__aexit__(None, None, None)
-        assert session.has_ended
-        assert context.run(bound_session) is None
+async def test_a_bind_block_that_ends_in_another_context(it: Subject) -> None:
+    session = it.client.start_session()
+    block = session.bind()
+    context = contextvars.copy_context()
+    with pytest.raises(StopIteration):
+        context.run(block.__aenter__().send, None)
+    await block.__aexit__(None, None, None)
+    assert session.has_ended
+    assert context.run(bound_session) is None
 
 
-async def test_a_bind_block_is_entered_once_at_a_time() -> None:
-    async with subject() as it:
-        block = it.session.bind(end_session=False)
-        async with block:
-            with pytest.raises(InvalidOperation, match="has been entered already"):
-                await block.__aenter__()
-        async with block:
-            await it.insert()
+async def test_a_bind_block_is_entered_once_at_a_time(it: Subject) -> None:
+    block = it.session.bind(end_session=False)
+    async with block:
+        with pytest.raises(InvalidOperation, match="has been entered already"):
+            await block.__aenter__()
+    async with block:
+        await it.insert()
 
 
 async def test_a_bound_session_of_another_client() -> None:

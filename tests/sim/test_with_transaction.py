@@ -71,11 +71,16 @@ async def calling(*, session: dict[str, Any] | None = None, **options: Any) -> A
     assert made.session._state.deadline is None
 
 
-async def test_it_returns_what_the_callback_returns() -> None:
+@pytest.fixture
+async def it() -> AsyncIterator[Calling]:
+    async with calling() as made:
+        yield made
+
+
+async def test_it_returns_what_the_callback_returns(it: Calling) -> None:
     """Prose test "Callback Returns a Value"."""
-    async with calling() as it:
-        assert await it.call() == "done"
-        assert it.names == ["insert", "commitTransaction"]
+    assert await it.call() == "done"
+    assert it.names == ["insert", "commitTransaction"]
 
 
 async def test_its_options_are_those_of_the_transaction() -> None:
@@ -88,47 +93,43 @@ async def test_its_options_are_those_of_the_transaction() -> None:
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError(), KeyError("x"), AutoReconnect("mine")])
-async def test_other_errors_of_the_callback_leave_it(error: Exception) -> None:
+async def test_other_errors_of_the_callback_leave_it(it: Calling, error: Exception) -> None:
     """Prose test "Callback Raises a Custom Error"."""
-    async with calling() as it:
 
-        async def callback(session: AsyncClientSession[Any]) -> None:
-            await it.insert(session)
-            raise error
+    async def callback(session: AsyncClientSession[Any]) -> None:
+        await it.insert(session)
+        raise error
 
-        with pytest.raises(type(error)) as raised:
-            await it.session.with_transaction(callback)
-        assert raised.value is error
-        assert it.names == ["insert", "abortTransaction"]
+    with pytest.raises(type(error)) as raised:
+        await it.session.with_transaction(callback)
+    assert raised.value is error
+    assert it.names == ["insert", "abortTransaction"]
 
 
 @pytest.mark.parametrize("fails", [False, True])
 @pytest.mark.parametrize("end", ["commit_transaction", "abort_transaction"])
-async def test_a_callback_that_ends_the_transaction(end: str, fails: bool) -> None:
-    async with calling() as it:
+async def test_a_callback_that_ends_the_transaction(it: Calling, end: str, fails: bool) -> None:
+    async def callback(session: AsyncClientSession[Any]) -> int:
+        await it.insert(session)
+        await getattr(session, end)()
+        return 7 // (not fails)
 
-        async def callback(session: AsyncClientSession[Any]) -> int:
-            await it.insert(session)
-            await getattr(session, end)()
-            return 7 // (not fails)
-
-        with pytest.raises(ZeroDivisionError) if fails else nullcontext():
-            assert await it.session.with_transaction(callback) == 7
-        assert len(it.names) == 2
+    with pytest.raises(ZeroDivisionError) if fails else nullcontext():
+        assert await it.session.with_transaction(callback) == 7
+    assert len(it.names) == 2
 
 
-async def test_a_commit_by_the_callback_with_an_unknown_result_is_not_repeated() -> None:
-    async with calling() as it:
-        it.server.on("commitTransaction", failure(50))
+async def test_a_commit_by_the_callback_with_an_unknown_result_is_not_repeated(it: Calling) -> None:
+    it.server.on("commitTransaction", failure(50))
 
-        async def callback(session: AsyncClientSession[Any]) -> None:
-            await it.insert(session)
-            await session.commit_transaction()
+    async def callback(session: AsyncClientSession[Any]) -> None:
+        await it.insert(session)
+        await session.commit_transaction()
 
-        error = await it.fails(lambda: it.session.with_transaction(callback))
-        assert isinstance(error, ExecutionTimeout)
-        assert error.has_error_label(UNKNOWN)
-        assert len(it.names) == 2
+    error = await it.fails(lambda: it.session.with_transaction(callback))
+    assert isinstance(error, ExecutionTimeout)
+    assert error.has_error_label(UNKNOWN)
+    assert len(it.names) == 2
 
 
 @pytest.mark.parametrize("name", ["insert", "commitTransaction"])
@@ -146,29 +147,26 @@ async def test_the_backoff_between_transactions(name: str, jitter: float, durati
         assert (found[0], found[-1]) == (jitter * 0.0075, jitter * 0.5)
 
 
-async def test_a_commit_is_repeated_until_its_result_is_known() -> None:
-    async with calling() as it:
-        it.server.on("commitTransaction", *[SHUTTING_DOWN] * 5, {})
-        assert await it.call() == "done"
-        assert len(it.calls) == 1
-        concerns = [each.get("writeConcern") for each in carried(it.server, "commitTransaction")]
-        assert concerns == [None, *[{"w": "majority", "wtimeout": 10_000}] * 5]
+async def test_a_commit_is_repeated_until_its_result_is_known(it: Calling) -> None:
+    it.server.on("commitTransaction", *[SHUTTING_DOWN] * 5, {})
+    assert await it.call() == "done"
+    assert len(it.calls) == 1
+    concerns = [each.get("writeConcern") for each in carried(it.server, "commitTransaction")]
+    assert concerns == [None, *[{"w": "majority", "wtimeout": 10_000}] * 5]
 
 
-async def test_a_commit_that_was_lost_starts_again() -> None:
-    async with calling() as it:
-        it.server.on("commitTransaction", SHUTTING_DOWN, REJECTED, {})
-        assert await it.call() == "done"
-        assert len(it.calls) == 2
-        assert numbered(it.server)[-1] == ("commitTransaction", 2)
+async def test_a_commit_that_was_lost_starts_again(it: Calling) -> None:
+    it.server.on("commitTransaction", SHUTTING_DOWN, REJECTED, {})
+    assert await it.call() == "done"
+    assert len(it.calls) == 2
+    assert numbered(it.server)[-1] == ("commitTransaction", 2)
 
 
 @pytest.mark.parametrize("answer", [failure(50), failure(11000), {"writeConcernError": {"code": 100, "errmsg": "x"}}])
-async def test_other_errors_of_the_commit_leave_it(answer: Answer) -> None:
-    async with calling() as it:
-        it.server.on("commitTransaction", answer)
-        await it.call_fails()
-        assert it.names == ["insert", "commitTransaction"]
+async def test_other_errors_of_the_commit_leave_it(it: Calling, answer: Answer) -> None:
+    it.server.on("commitTransaction", answer)
+    await it.call_fails()
+    assert it.names == ["insert", "commitTransaction"]
 
 
 # --- time ---
@@ -176,36 +174,34 @@ async def test_other_errors_of_the_commit_leave_it(answer: Answer) -> None:
 
 @pytest.mark.parametrize("name", ["insert", "commitTransaction"])
 @pytest.mark.parametrize("options", [{}, {"timeoutMS": 10_000}], ids=["120 s", "timeoutMS"])
-async def test_it_gives_up_transactions_when_time_runs_out(name: str, options: dict[str, Any]) -> None:
+async def test_it_gives_up_transactions_when_time_runs_out(it: Calling, name: str, options: dict[str, Any]) -> None:
     """Prose test "Retry Timeout is Enforced"."""
-    async with calling() as it:
-        limit = 10 if options else 120
-        it.server.on(name, Reply({**REJECTED, "errorLabels": [TRANSIENT, "mine"]}, limit - 0.007))
-        start = anyio.current_time()
-        error = await it.call_fails(**options)
-        # The backoff of 7.5 ms would have ended after it.
-        assert anyio.current_time() - start == pytest.approx(limit - 0.007)
-        assert type(error) is (ExecutionTimeout if options else NetworkTimeout)
-        assert isinstance(error.__cause__, OperationFailure)
-        assert error.error_labels == error.__cause__.error_labels == {TRANSIENT, "mine"}
+    limit = 10 if options else 120
+    it.server.on(name, Reply({**REJECTED, "errorLabels": [TRANSIENT, "mine"]}, limit - 0.007))
+    start = anyio.current_time()
+    error = await it.call_fails(**options)
+    # The backoff of 7.5 ms would have ended after it.
+    assert anyio.current_time() - start == pytest.approx(limit - 0.007)
+    assert type(error) is (ExecutionTimeout if options else NetworkTimeout)
+    assert isinstance(error.__cause__, OperationFailure)
+    assert error.error_labels == error.__cause__.error_labels == {TRANSIENT, "mine"}
 
 
 @pytest.mark.parametrize("is_timeout", [False, True])
-async def test_it_gives_up_commits_when_time_runs_out(is_timeout: bool) -> None:
-    async with calling() as it:
-        late = {"writeConcernError": {"code": 64, "errmsg": "late", "errInfo": {"wtimeout": True}}}
-        it.server.on("commitTransaction", Reply(late if is_timeout else SHUTTING_DOWN, 1.0))
-        start = anyio.current_time()
-        error = await it.call_fails()
-        # It is not committed again when the backoff of a second would end after it.
-        assert 119 <= anyio.current_time() - start <= 122
-        # An error that is a timeout is raised as it is.
-        assert isinstance(error, WTimeoutError if is_timeout else NetworkTimeout)
-        assert (error.__cause__ is None) is is_timeout
-        assert error.error_labels == {UNKNOWN} | (set() if is_timeout else {"RetryableWriteError"})
-        if is_timeout:  # else each commit is retried
-            # A second for each, and a backoff of a second between most of them.
-            assert len(it.server.commands("commitTransaction")) == 63
+async def test_it_gives_up_commits_when_time_runs_out(it: Calling, is_timeout: bool) -> None:
+    late = {"writeConcernError": {"code": 64, "errmsg": "late", "errInfo": {"wtimeout": True}}}
+    it.server.on("commitTransaction", Reply(late if is_timeout else SHUTTING_DOWN, 1.0))
+    start = anyio.current_time()
+    error = await it.call_fails()
+    # It is not committed again when the backoff of a second would end after it.
+    assert 119 <= anyio.current_time() - start <= 122
+    # An error that is a timeout is raised as it is.
+    assert isinstance(error, WTimeoutError if is_timeout else NetworkTimeout)
+    assert (error.__cause__ is None) is is_timeout
+    assert error.error_labels == {UNKNOWN} | (set() if is_timeout else {"RetryableWriteError"})
+    if is_timeout:  # else each commit is retried
+        # A second for each, and a backoff of a second between most of them.
+        assert len(it.server.commands("commitTransaction")) == 63
 
 
 @pytest.mark.parametrize("where", ["call", "session", "client", "block"])
@@ -229,24 +225,22 @@ async def test_the_time_limit_applies_to_the_operations_of_the_callback(where: s
         assert 490 <= it.limit("abortTransaction") <= 500
 
 
-async def test_operations_in_it_have_no_limit_of_their_own() -> None:
-    async with calling() as it:
+async def test_operations_in_it_have_no_limit_of_their_own(it: Calling) -> None:
+    async def callback(session: AsyncClientSession[Any]) -> None:
+        for refused in (
+            it.coll.insert_one({}, session=session, timeoutMS=5),
+            it.coll.find_one({}, session=session, timeoutMS=5),
+            it.coll.find({}, session=session, timeoutMS=5).to_list(),
+            session.commit_transaction(timeoutMS=5),
+        ):
+            with pytest.raises(InvalidOperation, match="timeoutMS cannot be set"):
+                await refused
+        await it.coll.insert_one({}, timeoutMS=5000)
+        assert await it.coll.with_options(timeoutMS=9).find({}, session=session).to_list() == []
 
-        async def callback(session: AsyncClientSession[Any]) -> None:
-            for refused in (
-                it.coll.insert_one({}, session=session, timeoutMS=5),
-                it.coll.find_one({}, session=session, timeoutMS=5),
-                it.coll.find({}, session=session, timeoutMS=5).to_list(),
-                session.commit_transaction(timeoutMS=5),
-            ):
-                with pytest.raises(InvalidOperation, match="timeoutMS cannot be set"):
-                    await refused
-            await it.coll.insert_one({}, timeoutMS=5000)
-            assert await it.coll.with_options(timeoutMS=9).find({}, session=session).to_list() == []
-
-        await it.session.with_transaction(callback, timeoutMS=500)
-        assert 490 <= it.limit("find") <= 500
-        assert it.names == ["insert", "find", "commitTransaction"]
+    await it.session.with_transaction(callback, timeoutMS=500)
+    assert 490 <= it.limit("find") <= 500
+    assert it.names == ["insert", "find", "commitTransaction"]
 
 
 async def test_no_limit_at_all() -> None:
@@ -255,85 +249,78 @@ async def test_no_limit_at_all() -> None:
         assert await it.call(timeoutMS=0) == "done"
 
 
-async def test_the_callers_scope_lets_the_error_out() -> None:
-    async with calling() as it:
-        it.server.on("insert", Reply(REJECTED, 0.999))
-        with anyio.move_on_after(1) as scope:
-            error = await it.call_fails()
-            assert isinstance(error, OperationFailure)
-            assert error.code == 251
-        assert not scope.cancelled_caught
+async def test_the_callers_scope_lets_the_error_out(it: Calling) -> None:
+    it.server.on("insert", Reply(REJECTED, 0.999))
+    with anyio.move_on_after(1) as scope:
+        error = await it.call_fails()
+        assert isinstance(error, OperationFailure)
+        assert error.code == 251
+    assert not scope.cancelled_caught
 
 
 @pytest.mark.parametrize("where", ["callback", "commit", "backoff"])
-async def test_a_cancelled_call(where: str) -> None:
-    async with calling() as it:
-        it.server.on("commitTransaction", Hang() if where == "commit" else REJECTED)
+async def test_a_cancelled_call(it: Calling, where: str) -> None:
+    it.server.on("commitTransaction", Hang() if where == "commit" else REJECTED)
 
-        async def callback(session: AsyncClientSession[Any]) -> None:
-            await it.insert(session)
-            if where == "callback":
-                await anyio.sleep(100)
+    async def callback(session: AsyncClientSession[Any]) -> None:
+        await it.insert(session)
+        if where == "callback":
+            await anyio.sleep(100)
 
-        with anyio.CancelScope() as scope:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(it.session.with_transaction, callback)
-                await anyio.sleep(1)
-                scope.cancel()
-        await anyio.sleep(5)
-        assert ("abortTransaction" in it.names) is (where == "callback")
-        assert not it.session.in_transaction
-        it.server.on("commitTransaction", {})
-        assert await it.call() == "done"
+    with anyio.CancelScope() as scope:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(it.session.with_transaction, callback)
+            await anyio.sleep(1)
+            scope.cancel()
+    await anyio.sleep(5)
+    assert ("abortTransaction" in it.names) is (where == "callback")
+    assert not it.session.in_transaction
+    it.server.on("commitTransaction", {})
+    assert await it.call() == "done"
 
 
 # --- misuse ---
 
 
-async def test_wrong_arguments() -> None:
-    async with calling() as it:
-        with pytest.raises(TypeError, match="callback must be a function"):
-            await it.session.with_transaction(5)  # type: ignore[arg-type]  # what is tested
-        for value in (-1, float("nan")):
-            with pytest.raises(ValueError, match="timeoutMS"):
-                await it.call(timeoutMS=value)
-        with pytest.raises(TypeError, match="read_concern"):
-            await it.call(read_concern="majority")
-        it.session.start_transaction()
-        with pytest.raises(InvalidOperation, match="Transaction already in progress"):
-            await it.call()
-        assert not it.calls
-        await it.session.abort_transaction()
-        for call in (it.session.commit_transaction, it.session.abort_transaction, it.session.end_session):
-            with pytest.raises((TypeError, ValueError)):
-                await call(timeoutMS="x")  # type: ignore[arg-type]  # what is tested
+async def test_wrong_arguments(it: Calling) -> None:
+    with pytest.raises(TypeError, match="callback must be a function"):
+        await it.session.with_transaction(5)  # type: ignore[arg-type]  # what is tested
+    for value in (-1, float("nan")):
+        with pytest.raises(ValueError, match="timeoutMS"):
+            await it.call(timeoutMS=value)
+    with pytest.raises(TypeError, match="read_concern"):
+        await it.call(read_concern="majority")
+    it.session.start_transaction()
+    with pytest.raises(InvalidOperation, match="Transaction already in progress"):
+        await it.call()
+    assert not it.calls
+    await it.session.abort_transaction()
+    for call in (it.session.commit_transaction, it.session.abort_transaction, it.session.end_session):
+        with pytest.raises((TypeError, ValueError)):
+            await call(timeoutMS="x")  # type: ignore[arg-type]  # what is tested
 
 
 @pytest.mark.parametrize("is_call", [False, True])
-async def test_a_callback_that_starts_another_transaction(is_call: bool) -> None:
-    async with calling() as it:
+async def test_a_callback_that_starts_another_transaction(it: Calling, is_call: bool) -> None:
+    async def callback(session: AsyncClientSession[Any]) -> None:
+        if is_call:
+            await session.with_transaction(it.callback)
+        session.start_transaction()
 
-        async def callback(session: AsyncClientSession[Any]) -> None:
-            if is_call:
-                await session.with_transaction(it.callback)
-            session.start_transaction()
-
-        with pytest.raises(InvalidOperation, match="already in progress"):
-            await it.session.with_transaction(callback, timeoutMS=500)
-        assert not it.session.in_transaction
-        assert it.session._state.deadline is None
-
-
-async def test_a_call_in_a_call_that_is_caught_keeps_the_time_limit() -> None:
-    async with calling() as it:
-
-        async def callback(session: AsyncClientSession[Any]) -> None:
-            with pytest.raises(InvalidOperation, match="already in progress"):
-                await session.with_transaction(it.callback)
-            await it.insert(session)
-
+    with pytest.raises(InvalidOperation, match="already in progress"):
         await it.session.with_transaction(callback, timeoutMS=500)
-        assert 490 <= it.limit("insert") <= 500
+    assert not it.session.in_transaction
+    assert it.session._state.deadline is None
+
+
+async def test_a_call_in_a_call_that_is_caught_keeps_the_time_limit(it: Calling) -> None:
+    async def callback(session: AsyncClientSession[Any]) -> None:
+        with pytest.raises(InvalidOperation, match="already in progress"):
+            await session.with_transaction(it.callback)
+        await it.insert(session)
+
+    await it.session.with_transaction(callback, timeoutMS=500)
+    assert 490 <= it.limit("insert") <= 500
 
 
 @pytest.mark.parametrize(
@@ -345,15 +332,14 @@ async def test_a_call_in_a_call_that_is_caught_keeps_the_time_limit() -> None:
     ],
 )
 @pytest.mark.parametrize("name", ["insert", "commitTransaction"])
-async def test_errors_leave_no_cycles(name: str, answer: Answer, options: dict[str, Any]) -> None:
-    async with calling() as it:
-        it.server.on(name, answer, answer, answer, failure(11000))
-        timeouts = []
-        with without_collector():
-            for _ in range(2):
-                try:
-                    await it.call(**options)
-                except PyMongoError as error:
-                    timeouts.append(error.timeout)
-            assert garbage() == []
-        assert timeouts[:1] == [True] or not options
+async def test_errors_leave_no_cycles(it: Calling, name: str, answer: Answer, options: dict[str, Any]) -> None:
+    it.server.on(name, answer, answer, answer, failure(11000))
+    timeouts = []
+    with without_collector():
+        for _ in range(2):
+            try:
+                await it.call(**options)
+            except PyMongoError as error:
+                timeouts.append(error.timeout)
+        assert garbage() == []
+    assert timeouts[:1] == [True] or not options

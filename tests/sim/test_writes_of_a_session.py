@@ -80,49 +80,51 @@ async def writing(**options: Any) -> AsyncIterator[Writing]:
         yield Writing(made.deployment, made.client, made.session)
 
 
-async def test_writes_take_turns() -> None:
-    async with writing() as it:
-        assert await it.write_at_once(10) == pytest.approx(10, abs=0.1)
-        assert it.numbers() == list(range(1, 11))
-        documents = [one.document["documents"][0]["_id"] for one in it.server.received]
-        assert documents == list(range(10)), "first in first out"
+@pytest.fixture
+async def it() -> AsyncIterator[Writing]:
+    async with writing() as made:
+        yield made
 
 
-async def test_all_kinds_of_writes_take_turns() -> None:
-    async with writing() as it:
-        BulkWriteServer(it.server)
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(lambda: it.coll.insert_many([{}, {}], session=it.session))
-            tasks.start_soon(lambda: it.coll.find_one_and_update({}, {"$set": {"x": 1}}, session=it.session))
-            tasks.start_soon(lambda: it.client.bulk_write([InsertOne({}, namespace="db.coll")], session=it.session))
-            tasks.start_soon(lambda: it.coll.update_one({}, {"$set": {"x": 1}}, session=it.session))
-        assert it.numbers() == [1, 2, 3, 4]
-        arrivals = [one.at for one in it.server.received]
-        gaps = [round(after - before) for before, after in pairwise(arrivals)]
-        # That of the client takes no time here.
-        assert sorted(gaps) in ([0, 1, 1], [1, 1, 1])
+async def test_writes_take_turns(it: Writing) -> None:
+    assert await it.write_at_once(10) == pytest.approx(10, abs=0.1)
+    assert it.numbers() == list(range(1, 11))
+    documents = [one.document["documents"][0]["_id"] for one in it.server.received]
+    assert documents == list(range(10)), "first in first out"
 
 
-async def test_a_write_that_is_retried_keeps_its_turn() -> None:
-    async with writing() as it:
-        it.instead = [Close(), OVERLOADED]
-        await it.write_at_once(5)
-        assert it.numbers() == [1, 1, 1, 2, 3, 4, 5]
+async def test_all_kinds_of_writes_take_turns(it: Writing) -> None:
+    BulkWriteServer(it.server)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(lambda: it.coll.insert_many([{}, {}], session=it.session))
+        tasks.start_soon(lambda: it.coll.find_one_and_update({}, {"$set": {"x": 1}}, session=it.session))
+        tasks.start_soon(lambda: it.client.bulk_write([InsertOne({}, namespace="db.coll")], session=it.session))
+        tasks.start_soon(lambda: it.coll.update_one({}, {"$set": {"x": 1}}, session=it.session))
+    assert it.numbers() == [1, 2, 3, 4]
+    arrivals = [one.at for one in it.server.received]
+    gaps = [round(after - before) for before, after in pairwise(arrivals)]
+    # That of the client takes no time here.
+    assert sorted(gaps) in ([0, 1, 1], [1, 1, 1])
 
 
-async def test_a_write_that_fails_ends_its_turn() -> None:
-    async with writing() as it:
-        it.instead = [failure(13), {"n": 1}]
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(it.try_to_write)
-            await anyio.lowlevel.checkpoint()
-            tasks.start_soon(it.write)
-        assert it.numbers() == [1, 2]
-        assert len(it.errors) == 1
+async def test_a_write_that_is_retried_keeps_its_turn(it: Writing) -> None:
+    it.instead = [Close(), OVERLOADED]
+    await it.write_at_once(5)
+    assert it.numbers() == [1, 1, 1, 2, 3, 4, 5]
 
 
-async def test_reads_and_other_sessions_do_not_wait() -> None:
-    async with writing() as it, it.client.start_session() as other:
+async def test_a_write_that_fails_ends_its_turn(it: Writing) -> None:
+    it.instead = [failure(13), {"n": 1}]
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(it.try_to_write)
+        await anyio.lowlevel.checkpoint()
+        tasks.start_soon(it.write)
+    assert it.numbers() == [1, 2]
+    assert len(it.errors) == 1
+
+
+async def test_reads_and_other_sessions_do_not_wait(it: Writing) -> None:
+    async with it.client.start_session() as other:
         start = anyio.current_time()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(it.write)
@@ -182,71 +184,66 @@ async def test_each_moment_of_a_cancellation_passes_the_turn_on() -> None:
             assert it.session._state.waiting is None
 
 
-async def test_writes_that_gave_up_are_not_kept() -> None:
-    async with writing() as it:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(it.write)
-            await anyio.lowlevel.checkpoint()
-            for _ in range(5):
-                with motorlite.timeout(0.01):
-                    await it.try_to_write()
-                with anyio.move_on_after(0.01):
-                    await it.write()
-            assert it.session._state.waiting is not None
-            assert not it.session._state.waiting
-        assert len(it.errors) == 5
+async def test_writes_that_gave_up_are_not_kept(it: Writing) -> None:
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(it.write)
+        await anyio.lowlevel.checkpoint()
+        for _ in range(5):
+            with motorlite.timeout(0.01):
+                await it.try_to_write()
+            with anyio.move_on_after(0.01):
+                await it.write()
+        assert it.session._state.waiting is not None
+        assert not it.session._state.waiting
+    assert len(it.errors) == 5
 
 
-async def test_the_client_is_closed_while_writes_wait() -> None:
-    async with writing() as it:
-        async with anyio.create_task_group() as tasks:
-            for _ in range(4):
-                tasks.start_soon(it.try_to_write)
-            await anyio.sleep(0.5)
-            await it.client.close()
-        assert len(it.errors) == 3
-        assert all(isinstance(error, InvalidOperation) for error in it.errors)
-        assert it.numbers() == [1]
+async def test_the_client_is_closed_while_writes_wait(it: Writing) -> None:
+    async with anyio.create_task_group() as tasks:
+        for _ in range(4):
+            tasks.start_soon(it.try_to_write)
+        await anyio.sleep(0.5)
+        await it.client.close()
+    assert len(it.errors) == 3
+    assert all(isinstance(error, InvalidOperation) for error in it.errors)
+    assert it.numbers() == [1]
 
 
-async def test_the_session_ends_while_writes_wait() -> None:
+async def test_the_session_ends_while_writes_wait(it: Writing) -> None:
     """So ends a `bind` block whose `asyncio.gather` raises an error."""
-    async with writing() as it:
-        async with anyio.create_task_group() as tasks:
-            for _ in range(3):
-                tasks.start_soon(it.try_to_write)
-            await anyio.sleep(0.5)
-            await it.session.end_session()
-        assert [str(error) for error in it.errors] == ["Cannot use ended session"] * 2
-        assert it.numbers() == [1]
-        assert len(it.client._core.sessions) == 0, "a write used it still"
+    async with anyio.create_task_group() as tasks:
+        for _ in range(3):
+            tasks.start_soon(it.try_to_write)
+        await anyio.sleep(0.5)
+        await it.session.end_session()
+    assert [str(error) for error in it.errors] == ["Cannot use ended session"] * 2
+    assert it.numbers() == [1]
+    assert len(it.client._core.sessions) == 0, "a write used it still"
 
 
 # --- next to transactions ---
 
 
-async def test_a_transaction_begins_when_earlier_writes_have_ended() -> None:
-    async with writing() as it:
-        async with anyio.create_task_group() as tasks:
-            for number in (1, 2):
-                tasks.start_soon(it.write, number)
-            await anyio.sleep(0.1)
+async def test_a_transaction_begins_when_earlier_writes_have_ended(it: Writing) -> None:
+    async with anyio.create_task_group() as tasks:
+        for number in (1, 2):
+            tasks.start_soon(it.write, number)
+        await anyio.sleep(0.1)
+        async with it.session.start_transaction():
+            await it.write(3)
+            await it.write(4)
+    assert it.numbers() == [1, 2, 3, 3, 3]
+    assert [name for name, _ in numbered(it.server)] == ["insert", "insert", "commitTransaction"]
+
+
+async def test_a_transaction_that_never_begins(it: Writing) -> None:
+    it.instead = [Hang()]
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(it.write)
+        await anyio.sleep(0.1)
+        with anyio.move_on_after(1):
             async with it.session.start_transaction():
-                await it.write(3)
-                await it.write(4)
-        assert it.numbers() == [1, 2, 3, 3, 3]
-        assert [name for name, _ in numbered(it.server)] == ["insert", "insert", "commitTransaction"]
-
-
-async def test_a_transaction_that_never_begins() -> None:
-    async with writing() as it:
-        it.instead = [Hang()]
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(it.write)
-            await anyio.sleep(0.1)
-            with anyio.move_on_after(1):
-                async with it.session.start_transaction():
-                    await it.write()
-            tasks.cancel_scope.cancel()
-        await it.write()
-        assert "abortTransaction" not in [one.name for one in it.server.received]
+                await it.write()
+        tasks.cancel_scope.cancel()
+    await it.write()
+    assert "abortTransaction" not in [one.name for one in it.server.received]
