@@ -13,7 +13,7 @@ import pytest
 import sniffio
 from bson.timestamp import Timestamp
 
-from motorlite import ReadConcern, ReadPreference, WriteConcern, call_options
+from motorlite import ReadConcern, WriteConcern, call_options
 from motorlite._api.session import bound_session
 from motorlite.client_session import TransactionOptions
 from motorlite.errors import (
@@ -143,24 +143,6 @@ async def test_the_first_command_waits_for_what_the_session_has_seen(causal: boo
         await it.session.commit_transaction()
         await it.insert()
         assert carried(it.server, "insert")[-1].get("readConcern") == (after or None)
-
-
-async def test_reads_use_the_primary() -> None:
-    async with subject(replica_set(servers=2), readPreference="secondary") as it:
-        it.session.start_transaction()
-        with pytest.raises(InvalidOperation, match="must be primary"):
-            await it.coll.find_one({}, session=it.session)
-        assert it.state == "starting"
-        await it.insert()
-        await it.session.abort_transaction()
-        it.session.start_transaction(read_preference=ReadPreference.PRIMARY)
-        await it.coll.find_one({}, session=it.session)
-        await it.client.db.command("ping", session=it.session)
-        with pytest.raises(InvalidOperation, match="must be primary"):
-            await it.client.db.command("ping", session=it.session, read_preference=ReadPreference.SECONDARY)
-        await it.session.commit_transaction()
-        assert all("$readPreference" not in found for found in it.server.commands())
-        assert not it.deployment["b:1"].received
 
 
 async def test_nothing_is_sent_for_an_empty_transaction(it: Subject) -> None:
@@ -449,31 +431,6 @@ async def test_a_rejection_after_another_error_does_not_take_the_majority_back()
 # --- labels ---
 
 
-@pytest.mark.parametrize(
-    ("answer", "labels"),
-    [
-        (failure(91, "RetryableWriteError"), {UNKNOWN, "RetryableWriteError"}),
-        (failure(50), {UNKNOWN}),
-        (Close(), {UNKNOWN, "RetryableWriteError"}),
-        (REJECTED, {TRANSIENT}),
-        (failure(11000), set()),
-        ({"writeConcernError": {"code": 64, "errmsg": "x", "errInfo": {"wtimeout": True}}}, {UNKNOWN}),
-        ({"writeConcernError": {"code": 50, "errmsg": "x"}}, {UNKNOWN}),
-        ({"writeConcernError": {"code": 91, "errmsg": "x"}, "errorLabels": ["RetryableWriteError"]},
-         {UNKNOWN, "RetryableWriteError"}),
-        ({"writeConcernError": {"code": 100, "errmsg": "x"}}, set()),
-        ({"writeConcernError": {"code": 79, "errmsg": "x"}}, set()),
-    ],
-)  # fmt: skip
-async def test_the_labels_of_a_failed_commit(it: Subject, answer: Answer, labels: set[str]) -> None:
-    await it.begin()
-    it.server.on("commitTransaction", answer)
-    error = await it.fails(it.session.commit_transaction)
-    assert error.error_labels == labels
-    assert it.state == "committed"
-    assert isinstance(error, WriteConcernError) is (isinstance(answer, dict) and "writeConcernError" in answer)
-
-
 async def test_the_labels_of_a_server_that_adds_none() -> None:
     async with subject(replica_set(wire_version=8)) as it:
         await it.begin()
@@ -716,43 +673,49 @@ async def test_all_commands_go_to_the_same_mongos() -> None:
         assert it.session._state.started_transaction().recovery_token is None
 
 
-PINNED: list[tuple[str, Answer, bool]] = [
-    ("insert", REJECTED, False),
-    ("insert", Close(), False),
-    ("insert", failure(11000), True),
-    ("commitTransaction", REJECTED, False),
-    ("commitTransaction", Close(), False),
-    ("commitTransaction", failure(50), False),
-    ("commitTransaction", failure(11000), True),
-    ("commitTransaction", {"writeConcernError": {"code": 64, "errmsg": "x"}}, False),
-    ("commitTransaction", {"writeConcernError": {"code": 100, "errmsg": "x"}}, True),
-    ("commitTransaction", {}, True),
-    ("abortTransaction", {}, False),
-    ("abortTransaction", failure(11000), False),
-    ("abortTransaction", Close(), False),
+# A command, the answer, whether the session stays pinned, and the labels of the error; none if there is no error.
+PINNED: list[tuple[str, Answer, bool, set[str] | None]] = [
+    ("insert", REJECTED, False, {TRANSIENT}),
+    ("insert", Close(), False, {TRANSIENT}),
+    ("insert", failure(11000), True, set()),
+    ("commitTransaction", REJECTED, False, {TRANSIENT}),
+    ("commitTransaction", Close(), False, {UNKNOWN, "RetryableWriteError"}),
+    ("commitTransaction", failure(91, "RetryableWriteError"), False, {UNKNOWN, "RetryableWriteError"}),
+    ("commitTransaction", failure(50), False, {UNKNOWN}),
+    ("commitTransaction", failure(11000), True, set()),
+    ("commitTransaction", {"writeConcernError": {"code": 64, "errmsg": "x"}}, False, {UNKNOWN}),
+    ("commitTransaction", {"writeConcernError": {"code": 50, "errmsg": "x"}}, False, {UNKNOWN}),
+    ("commitTransaction", {"writeConcernError": {"code": 100, "errmsg": "x"}}, True, set()),
+    ("commitTransaction", {}, True, None),
+    ("abortTransaction", {}, False, None),
+    ("abortTransaction", failure(11000), False, None),
+    ("abortTransaction", Close(), False, None),
 ]
 
 
 @pytest.mark.parametrize("is_balanced", [False, True], ids=["sharded", "load-balanced"])
-@pytest.mark.parametrize(("name", "answer", "is_pinned"), PINNED)
-async def test_when_a_session_is_unpinned(name: str, answer: Answer, is_pinned: bool, is_balanced: bool) -> None:
+@pytest.mark.parametrize(("name", "answer", "is_pinned", "labels"), PINNED)
+async def test_when_a_session_is_unpinned(
+    name: str, answer: Answer, is_pinned: bool, labels: set[str] | None, is_balanced: bool
+) -> None:
     async with subject(ScriptedDeployment(["lb:1"], services=2) if is_balanced else sharded()) as it:
         await it.begin()
         transaction = it.session._state.started_transaction()
         assert (transaction.address is None) is is_balanced
         assert in_use(it.client) == is_balanced
         it.on(name, answer)
-        if name == "insert":
-            await it.fails()
-        elif name == "abortTransaction":
-            await it.session.abort_transaction()
-        elif answer:
-            await it.fails(it.session.commit_transaction)
+        calls = {"insert": it.insert, "abortTransaction": it.session.abort_transaction}
+        call = calls.get(name, it.session.commit_transaction)
+        if labels is None:
+            await call()
         else:
-            await it.session.commit_transaction()
+            error = await it.fails(call)
+            assert error.error_labels == labels
+            assert isinstance(error, WriteConcernError) is (isinstance(answer, dict) and "writeConcernError" in answer)
         assert (transaction.address is not None or transaction.connection is not None) is is_pinned
         assert in_use(it.client) == (is_balanced and is_pinned)
         if name == "commitTransaction":
+            assert it.state == "committed"
             await it.insert()  # outside of a transaction
             assert in_use(it.client) == 0
 
