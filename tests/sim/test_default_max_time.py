@@ -30,6 +30,9 @@ pytestmark = pytest.mark.anyio
 WHERE: Final[dict[str, Any]] = {"defaultMaxTimeNamespace": "config.cmongo_settings"}
 
 
+MISSING: Final = object()
+
+
 class Setting:
     """The document on a scripted server, and the commands that read it."""
 
@@ -125,15 +128,18 @@ async def test_the_document_is_read_from_a_mongos_too() -> None:
         assert setting.reads[0]["$readPreference"] == {"mode": "primaryPreferred"}
 
 
-@pytest.mark.parametrize("wrong", [None, "1000", True, -1, 0.5, float("nan"), 2**31, [5], DatetimeMS(2**62)])
+@pytest.mark.parametrize("wrong", [MISSING, None, "1000", True, -1, 0.5, float("nan"), 2**31, [5], DatetimeMS(2**62)])
 async def test_a_wrong_value_is_ignored_with_one_warning(wrong: Any, caplog: pytest.LogCaptureFixture) -> None:
     async with following(1000) as (client, setting):
         await anyio.sleep(10)
         setting.value(wrong)
+        if wrong is MISSING:
+            del setting.document["value"]
         await anyio.sleep(60)
         assert client.default_max_time == 1
         (message,) = warned(caplog)
         assert message.startswith("the default maxTimeMS in config.cmongo_settings ")
+        assert wrong is not MISSING or message.endswith(": None")
         # Another wrong value is another mistake.
         setting.value("soon")
         await anyio.sleep(60)
@@ -141,15 +147,6 @@ async def test_a_wrong_value_is_ignored_with_one_warning(wrong: Any, caplog: pyt
         setting.value(2000)
         await anyio.sleep(10)
         assert client.default_max_time == 2
-
-
-async def test_a_document_without_a_value(caplog: pytest.LogCaptureFixture) -> None:
-    async with following(defaultMaxTimeMS=700) as (client, setting):
-        setting.document = {"_id": "maxTimeMS"}
-        await anyio.sleep(30)
-        assert client.default_max_time == 0.7
-    (message,) = warned(caplog)
-    assert message.endswith(": None")
 
 
 async def test_a_missing_privilege_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -175,15 +175,12 @@ async def test_a_wrong_default(wrong: Any, error: type[Exception]) -> None:
 
 
 async def test_the_ends_of_the_range() -> None:
-    async with limited() as (client, _):
+    """The default may be set before the first operation."""
+    async with limited() as (client, a):
         client.set_default_max_time(float("inf"))
         assert client.default_max_time == 0
         client.set_default_max_time(1e300)
         assert client.default_max_time == (2**31 - 1) / 1000
-
-
-async def test_before_the_first_operation() -> None:
-    async with limited() as (client, a):
         client.set_default_max_time(3)
         await client.db.coll.find_one()
         assert limits(a, "find") == [3000]
@@ -272,10 +269,13 @@ async def test_a_wait_that_the_client_ended_names_both_clocks() -> None:
 
 
 async def test_other_errors_name_no_clock() -> None:
-    async with limited({"find": failure(2)}, defaultMaxTimeMS=500) as (client, _):
+    taken = {"n": 0, "writeErrors": [{"index": 0, "code": 11000, "errmsg": "taken"}]}
+    async with limited({"find": failure(2), "update": taken}, defaultMaxTimeMS=500) as (client, _):
         error = await raised(client.db.coll.find_one())
         assert (error.timeout, clocks(error)) == (False, (None, None))
         assert "time limits" not in str(error)
+        error = await raised(client.db.coll.bulk_write([UpdateOne({}, {"$set": {"x": 1}})]))
+        assert (type(error), error.timeout, clocks(error)) == (BulkWriteError, False, (None, None))
 
 
 WRITE_ERROR: Final = {"n": 0, "writeErrors": [{"index": 0, "code": 50, "errmsg": "operation exceeded time limit"}]}
@@ -308,13 +308,6 @@ async def test_error_50_in_the_reply_of_a_write(
         if options and write != "bulk_write":
             client_limit = "none" if expected[0] is None else f"{expected[0]:g} s"
             assert f"time limits: client {client_limit}, server {expected[1]:g} s" in str(error)
-
-
-async def test_other_errors_in_a_bulk_write_are_no_timeout() -> None:
-    taken = {"n": 0, "writeErrors": [{"index": 0, "code": 11000, "errmsg": "taken"}]}
-    async with limited({"update": taken}, defaultMaxTimeMS=500) as (client, _):
-        error = await raised(client.db.coll.bulk_write([UpdateOne({}, {"$set": {"x": 1}})]))
-        assert (type(error), error.timeout, clocks(error)) == (BulkWriteError, False, (None, None))
 
 
 async def test_a_server_that_shuts_down_interrupts_and_a_read_is_retried() -> None:

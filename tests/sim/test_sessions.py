@@ -19,6 +19,7 @@ from motorlite.write_concern import WriteConcern
 from tests.support.clients import scripted_client
 from tests.support.core import (
     BAD_VALUE,
+    DONE,
     FOUND,
     HOST_UNREACHABLE,
     OVERLOADED,
@@ -164,36 +165,24 @@ async def test_other_servers_of_the_deployment_share_the_sessions() -> None:
 # --- explicit sessions ---
 
 
-async def test_an_explicit_session_is_kept_by_its_owner() -> None:
-    async with one_server() as (client, a):
+@pytest.mark.parametrize("is_lost", [False, True])
+async def test_an_explicit_session_is_kept_by_its_owner(is_lost: bool) -> None:
+    """After a network error, others do not get it afterwards."""
+    async with one_server({"ping": Close() if is_lost else DONE}) as (client, a):
         session = Session(is_implicit=False)
-        await client.run(find(), session=session)
+        await ignore_errors(client, run_command(), session=session)
         await client.run(insert(), session=session)
         await client.run(find())
         mine, again, other = ids(a)
         assert mine == again != other
         assert session.server_session is not None
+        assert session.server_session.is_dirty is is_lost
         before = len(client.core.sessions)
-        client.core.executor.release(session)
-        assert session.server_session is None
-        assert len(client.core.sessions) == before + 1
         # A second time there is nothing to give back.
-        client.core.executor.release(session)
-        assert len(client.core.sessions) == before + 1
-
-
-async def test_an_explicit_session_is_dirty_after_a_network_error() -> None:
-    async with one_server({"ping": Close()}) as (client, a):
-        session = Session(is_implicit=False)
-        await ignore_errors(client, run_command(), session=session)
-        assert session.server_session is not None
-        assert session.server_session.is_dirty
-        # It goes on with it, but does not give it to others afterwards.
-        await client.run(find(), session=session)
-        assert len(set(ids(a))) == 1
-        before = len(client.core.sessions)
-        client.core.executor.release(session)
-        assert len(client.core.sessions) == before
+        for _ in range(2):
+            client.core.executor.release(session)
+            assert session.server_session is None
+            assert len(client.core.sessions) == before + (not is_lost)
 
 
 @pytest.mark.virtual_time

@@ -493,10 +493,16 @@ async def test_the_end_of_the_session_aborts(it: Subject) -> None:
     assert len(it.client._core.sessions) == 1
 
 
-@pytest.mark.parametrize("is_started", [True, False])
-async def test_the_end_of_the_session_with_nothing_to_abort(it: Subject, is_started: bool) -> None:
+@pytest.mark.parametrize("how", ["no transaction", "end of the session", "cancelled block"])
+async def test_nothing_to_abort(it: Subject, how: str) -> None:
     await it.insert()
-    if is_started:
+    if how == "cancelled block":
+        with anyio.move_on_after(1) as scope:
+            async with it.session.start_transaction():
+                await anyio.sleep(100)
+        assert scope.cancelled_caught
+        assert it.state == "aborted"
+    elif how == "end of the session":
         it.session.start_transaction()
     await it.session.end_session()
     assert it.names == ["insert"]
@@ -563,15 +569,6 @@ async def test_a_task_that_is_cancelled_once_waits_for_no_abort(place: str) -> N
         await anyio.sleep(1)
         assert numbered(it.server) == [("insert", 1), ("abortTransaction", 1)]
         await anyio.sleep(20)  # until the driver gives it up
-
-
-async def test_a_cancelled_block_with_nothing_to_abort(it: Subject) -> None:
-    with anyio.move_on_after(1) as scope:
-        async with it.session.start_transaction():
-            await anyio.sleep(100)
-    assert scope.cancelled_caught
-    assert it.state == "aborted"
-    assert not it.server.received
 
 
 async def test_a_coroutine_that_is_closed_in_a_transaction(it: Subject) -> None:
