@@ -33,19 +33,17 @@ async def use_after_the_end(client: Client, session: AsyncClientSession[Any]) ->
     await client.db.coll.find_one(session=session)
 
 
-def calls(*names: str) -> Use:
-    """Calls of methods of the session, one after another."""
-
+def call_after_the_end(name: str) -> Use:
     async def use(_: Client, session: AsyncClientSession[Any]) -> None:
-        for name in names:
-            called = getattr(session, name)(*([print] if name == "with_transaction" else []))
-            if name != "start_transaction":
-                await called
+        await session.end_session()
+        called = getattr(session, name)(*([print] if name == "with_transaction" else []))
+        if name != "start_transaction":
+            await called
 
     return use
 
 
-START, COMMIT, ABORT, END = "start_transaction", "commit_transaction", "abort_transaction", "end_session"
+METHODS = ("start_transaction", "commit_transaction", "abort_transaction", "with_transaction")
 
 
 async def use_with_another_client(client: Client, session: AsyncClientSession[Any]) -> None:
@@ -71,23 +69,7 @@ async def concern_of_a_bulk_write(client: Client, session: AsyncClientSession[An
 
 USES: dict[str, tuple[Use, str]] = {
     "use after the end": (use_after_the_end, ENDED),
-    **{f"{name} after the end": (calls(END, name), ENDED) for name in (START, COMMIT, ABORT, "with_transaction")},
-    "start twice": (calls(START, START), "Transaction already in progress"),
-    "start in a snapshot": (
-        lambda client, _: calls(START)(client, client.start_session(snapshot=True)),
-        "Transactions are not supported in snapshot sessions",
-    ),
-    "commit nothing": (calls(COMMIT), "No transaction started"),
-    "abort nothing": (calls(ABORT), "No transaction started"),
-    "commit after abort": (
-        calls(START, ABORT, COMMIT),
-        "Cannot call commitTransaction after calling abortTransaction",
-    ),
-    "abort after commit": (
-        calls(START, COMMIT, ABORT),
-        "Cannot call abortTransaction after calling commitTransaction",
-    ),
-    "abort twice": (calls(START, ABORT, ABORT), "Cannot call abortTransaction twice"),
+    **{f"{name} after the end": (call_after_the_end(name), ENDED) for name in METHODS},
     "another client": (use_with_another_client, "Can only use session with the AsyncMongoClient that started it"),
     "bound session": (bind_another_client, "Only the client that created the bound session can perform operations"),
     "secondary": (read_from_a_secondary, "read preference in a transaction must be primary, not: Secondary("),
