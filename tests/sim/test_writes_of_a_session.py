@@ -16,6 +16,7 @@ from motorlite.monitoring import OperationFailedEvent
 from motorlite.operations import InsertOne
 from motorlite.testing.scripted import Close, Hang, Reply, failure
 from tests.support.bulk_write_server import BulkWriteServer
+from tests.support.cancellation import cancel_at
 from tests.support.core import OVERLOADED
 from tests.support.events import Recorder
 from tests.support.transactions import Subject, in_use, numbered, replica_set, subject
@@ -182,6 +183,16 @@ async def test_each_moment_of_a_cancellation_passes_the_turn_on() -> None:
                 with anyio.fail_after(3):
                     await it.write(3)
             assert it.session._state.waiting is None
+
+
+async def test_a_turn_that_comes_with_the_cancellation_is_passed_on(it: Writing) -> None:
+    """On asyncio: the task was woken and has not run yet."""
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(it.write, 1)
+        await anyio.lowlevel.checkpoint()
+        assert await cancel_at(lambda: it.write(2), 1, late=True)
+        with anyio.fail_after(3):
+            await it.write(3)
 
 
 async def test_writes_that_gave_up_are_not_kept(it: Writing) -> None:
