@@ -17,7 +17,7 @@ from tests.support.clients import scripted_client
 from tests.support.core import FOUND, replica_set
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 
     from motorlite.testing.scripted import Answer
     from tests.support.clients import Client
@@ -85,7 +85,7 @@ def warned(caplog: pytest.LogCaptureFixture) -> list[str]:
     ]
 
 
-async def is_cancelled(call: Callable[[], Awaitable[Any]], tasks: int = 1) -> None:
+async def is_cancelled(call: Callable[[], Coroutine[Any, Any, Any]], tasks: int = 1) -> None:
     """Leave a call; a deadline would become a limit of the server."""
     with anyio.CancelScope() as scope:
         async with anyio.create_task_group() as group:

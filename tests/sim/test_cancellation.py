@@ -188,7 +188,7 @@ class CursorAndGetMore(Scenario):
             core.executor.release(opened.session)
 
 
-SCENARIOS = {
+SCENARIOS: dict[str, Callable[[], Scenario]] = {
     "FirstOperation": FirstOperation,
     "WarmRead": Scenario,
     "QueuedForAConnection": QueuedForAConnection,

@@ -18,7 +18,7 @@ from tests.support.core import OVERLOADED
 from tests.support.transactions import PLACES, Subject, in_a_transaction, in_use, subject
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator, Callable, Coroutine
 
     from anyio.abc import TaskGroup
 
@@ -54,7 +54,7 @@ class Leaving(Subject):
         await done.wait()
         raise failed[0]
 
-    async def leave_a_block(self, *operations: Callable[[], Awaitable[None]]) -> None:
+    async def leave_a_block(self, *operations: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Run all operations but the last one in a transaction, and leave it while the last one runs."""
 
         async def block() -> None:

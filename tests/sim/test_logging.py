@@ -244,7 +244,7 @@ async def test_a_reply_that_is_late_is_no_lost_connection(caplog: pytest.LogCapt
 
 async def test_each_outage_has_a_line_about_those_who_wait(caplog: pytest.LogCaptureFixture) -> None:
     logging.getLogger("motorlite").setLevel(logging.INFO)
-    options = {"serverSelectionTimeoutMS": 1000, "heartbeatFrequencyMS": 500}
+    options: dict[str, Any] = {"serverSelectionTimeoutMS": 1000, "heartbeatFrequencyMS": 500}
     async with one_member(**options) as (client, a):
         await client.db.coll.find_one()
         start = anyio.current_time()

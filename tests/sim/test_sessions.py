@@ -194,6 +194,7 @@ async def test_a_session_that_ends_before_its_first_operation_has_a_connection(c
     async with scripted_client(deployment, maxPoolSize=1) as client:
         coll, session = client.db.coll, client.start_session()
         calls: dict[str, Callable[[], Awaitable[Any]]] = {
+            "find_one": lambda: coll.find_one({}, session=session),
             "insert_one": lambda: coll.insert_one({}, session=session),
             "command": lambda: client.db.command("count", "coll", session=session),
             "find": lambda: coll.find({}, session=session).to_list(),
@@ -203,7 +204,7 @@ async def test_a_session_that_ends_before_its_first_operation_has_a_connection(c
 
         async def work() -> None:
             with pytest.raises(InvalidOperation, match=r"Cannot use ended session"):
-                await calls.get(call, lambda: coll.find_one({}, session=session))()
+                await calls.get(call, calls["find_one"])()
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(client.admin.command, "ping")

@@ -45,7 +45,7 @@ from tests.support.transactions import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Generator
+    from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 
     from motorlite import AsyncClientSession
     from motorlite.testing.scripted import Answer, ScriptedServer
@@ -701,7 +701,10 @@ async def test_when_a_session_is_unpinned(
         assert (transaction.address is None) is is_balanced
         assert in_use(it.client) == is_balanced
         it.on(name, answer)
-        calls = {"insert": it.insert, "abortTransaction": it.session.abort_transaction}
+        calls: dict[str, Callable[[], Awaitable[None]]] = {
+            "insert": it.insert,
+            "abortTransaction": it.session.abort_transaction,
+        }
         call = calls.get(name, it.session.commit_transaction)
         if labels is None:
             await call()
