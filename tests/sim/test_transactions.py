@@ -683,6 +683,13 @@ PINNED: list[tuple[str, Answer, bool, set[str] | None]] = [
     ("commitTransaction", {"writeConcernError": {"code": 64, "errmsg": "x"}}, False, {UNKNOWN}),
     ("commitTransaction", {"writeConcernError": {"code": 50, "errmsg": "x"}}, False, {UNKNOWN}),
     ("commitTransaction", {"writeConcernError": {"code": 100, "errmsg": "x"}}, True, set()),
+    ("commitTransaction", {"writeConcernError": {"code": 79, "errmsg": "x"}}, True, set()),
+    (
+        "commitTransaction",
+        {"writeConcernError": {"code": 91, "errmsg": "x"}, "errorLabels": ["RetryableWriteError"]},
+        False,
+        {UNKNOWN, "RetryableWriteError"},
+    ),
     ("commitTransaction", {}, True, None),
     ("abortTransaction", {}, False, None),
     ("abortTransaction", failure(11000), False, None),
@@ -711,6 +718,7 @@ async def test_when_a_session_is_unpinned(
         else:
             error = await it.fails(call)
             assert error.error_labels == labels
+            assert error.attempts == (2 if "RetryableWriteError" in labels else 1)
             assert isinstance(error, WriteConcernError) is (isinstance(answer, dict) and "writeConcernError" in answer)
         assert (transaction.address is not None or transaction.connection is not None) is is_pinned
         assert in_use(it.client) == (is_balanced and is_pinned)
