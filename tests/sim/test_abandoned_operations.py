@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -16,7 +17,7 @@ from tests.support.clients import scripted_client
 from tests.support.core import FOUND, replica_set
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 
     from motorlite.testing.scripted import Answer
     from tests.support.clients import Client
@@ -29,8 +30,9 @@ class Operations:
 
     def __init__(self, deployment: ScriptedDeployment, address: str = "a:1", *names: str) -> None:
         self.server = deployment[address]
-        # By number.
+        # By number, which is a text if a shard has the operation.
         self.comments: dict[Any, Any] = {}
+        self.shard: str | None = None
         self.killed: list[Any] = []
         self.looks: list[list[Any]] = []
         # Answers to the next looks.
@@ -41,7 +43,8 @@ class Operations:
         self.server.on("killOp", self._kill)
 
     def _hang(self, command: dict[str, Any]) -> Answer:
-        self.comments[len(self.comments) + 1] = command.get("comment")
+        number = len(self.comments) + 1
+        self.comments[number if self.shard is None else f"{self.shard}:{number}"] = command.get("comment")
         return Hang()
 
     def _current(self, command: dict[str, Any]) -> Answer:
@@ -60,6 +63,20 @@ class Operations:
         return {"ok": 1}
 
 
+@asynccontextmanager
+async def killing(
+    *names: str, deployment: ScriptedDeployment | None = None, **options: Any
+) -> AsyncIterator[tuple[Client, Operations]]:
+    """A client that kills what it left, and what is in progress on its server."""
+    deployment = deployment or replica_set()
+    operations = Operations(deployment, "a:1", *names)
+    async with scripted_client(deployment, **{"killAbandoned": True, **options}) as client:
+        yield client, operations
+
+
+NONE: dict[str, Any] = {"cursor": {"id": 0, "ns": "admin.$cmd.aggregate", "firstBatch": []}}
+
+
 def warned(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [
         record.getMessage()
@@ -68,18 +85,28 @@ def warned(caplog: pytest.LogCaptureFixture) -> list[str]:
     ]
 
 
-async def cancelled(client: Client, **options: Any) -> None:
+async def is_cancelled(call: Callable[[], Coroutine[Any, Any, Any]], tasks: int = 1) -> None:
+    """Leave a call; a deadline would become a limit of the server."""
     with anyio.CancelScope() as scope:
         async with anyio.create_task_group() as group:
-            group.start_soon(lambda: client.db.coll.find_one(**options))
+            for _ in range(tasks):
+                group.start_soon(call)
             await anyio.sleep(0.5)
             scope.cancel()
 
 
-async def timed_out(client: Client, **options: Any) -> None:
+async def cancelled(client: Client, **options: Any) -> None:
+    await is_cancelled(lambda: client.db.coll.find_one(**options))
+
+
+async def times_out(call: Awaitable[Any]) -> None:
     with pytest.raises(PyMongoError) as raised:
-        await client.db.coll.find_one(**options)
+        await call
     assert raised.value.timeout
+
+
+async def timed_out(client: Client, **options: Any) -> None:
+    await times_out(client.db.coll.find_one(**options))
 
 
 WAYS = pytest.mark.parametrize(
@@ -89,9 +116,7 @@ WAYS = pytest.mark.parametrize(
 
 @WAYS
 async def test_it_is_found_by_its_comment_and_killed(leave: Callable[..., Any], options: dict[str, Any]) -> None:
-    deployment = replica_set()
-    operations = Operations(deployment)
-    async with scripted_client(deployment, killAbandoned=True, **options) as client:
+    async with killing(**options) as (client, operations):
         await leave(client)
         await leave(client)
         await anyio.sleep(5)
@@ -100,20 +125,19 @@ async def test_it_is_found_by_its_comment_and_killed(leave: Callable[..., Any], 
         comments = list(operations.comments.values())
         assert len(set(comments)) == 2
         assert operations.looks == [[comment] for comment in comments]
-        kill = deployment["a:1"].commands("killOp")[0]
+        kill = operations.server.commands("killOp")[0]
         assert (kill["$db"], kill["maxTimeMS"]) == ("admin", pytest.approx(5000, abs=1))
 
 
 @WAYS
 async def test_it_is_off_by_default(leave: Callable[..., Any], options: dict[str, Any]) -> None:
+    # The client would warn of the option.
+    limited = options and {**options, "defaultMaxTimeMS": 60_000}
     deployment = replica_set()
     operations = Operations(deployment)
-    options = options and {**options, "defaultMaxTimeMS": 0, "killAbandoned": False}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("motorlite._api.client.may_pile_up", lambda _: False)
-        async with scripted_client(deployment, **options) as client:
-            await leave(client)
-            await anyio.sleep(5)
+    async with scripted_client(deployment, **limited) as client:
+        await leave(client, **({"max_time_ms": 0} if limited else {}))
+        await anyio.sleep(5)
     assert operations.comments == {1: None}
     assert not operations.looks
 
@@ -130,9 +154,7 @@ async def test_it_is_off_by_default(leave: Callable[..., Any], options: dict[str
     ],
 )
 async def test_what_is_left_alone(options: dict[str, Any], call: dict[str, Any]) -> None:
-    deployment = replica_set()
-    operations = Operations(deployment)
-    async with scripted_client(deployment, killAbandoned=True, **options) as client:
+    async with killing(**options) as (client, operations):
         await cancelled(client, **call)
         await anyio.sleep(5)
         assert not operations.looks
@@ -142,33 +164,23 @@ async def test_what_is_left_alone(options: dict[str, Any], call: dict[str, Any])
 
 async def test_one_that_ended_is_looked_for_twice() -> None:
     """A busy server may not have begun with it at the first look."""
-    deployment = replica_set()
-    operations = Operations(deployment)
-    none: Answer = {"cursor": {"id": 0, "ns": "admin.$cmd.aggregate", "firstBatch": []}}
-    async with scripted_client(deployment, killAbandoned=True) as client:
-        operations.instead = [none]
+    async with killing() as (client, operations):
+        operations.instead = [NONE]
         await cancelled(client)
         await anyio.sleep(PAUSE / 2)
         assert (len(operations.looks), operations.killed) == (1, [])
         await anyio.sleep(5)
         assert (len(operations.looks), operations.killed) == (2, [1])
-        operations.instead = [none, none]
+        operations.instead = [NONE, NONE]
         await cancelled(client)
         await anyio.sleep(5)
         assert (len(operations.looks), operations.killed) == (4, [1])
 
 
 async def test_many_of_one_server_are_killed_together() -> None:
-    deployment = replica_set()
-    operations = Operations(deployment)
-    async with scripted_client(deployment, killAbandoned=True) as client:
+    async with killing() as (client, operations):
         await client.db.command("ping")
-        with anyio.CancelScope() as scope:  # a deadline would become a limit of the server
-            async with anyio.create_task_group() as group:
-                for _ in range(20):
-                    group.start_soon(client.db.coll.find_one)
-                await anyio.sleep(1)
-                scope.cancel()
+        await is_cancelled(client.db.coll.find_one, tasks=20)
         await anyio.sleep(5)
         assert sorted(operations.killed) == list(range(1, 21))
         assert len(operations.looks) <= 3
@@ -185,48 +197,31 @@ async def test_on_the_same_server() -> None:
 
 
 async def test_each_attempt_has_a_comment_of_its_own() -> None:
-    deployment = replica_set()
-    operations = Operations(deployment)
-    async with scripted_client(deployment, killAbandoned=True, socketTimeoutMS=500) as client:
+    async with killing(socketTimeoutMS=500) as (client, operations):
         await timed_out(client)
         await anyio.sleep(5)
         assert sorted(operations.killed) == [1, 2]
         assert len(set(operations.comments.values())) == 2
 
 
-async def test_a_write_without_a_limit() -> None:
-    deployment = replica_set()
-    operations = Operations(deployment, "a:1", "update")
-    async with scripted_client(deployment, killAbandoned=True, socketTimeoutMS=500, retryWrites=False) as client:
-        with pytest.raises(PyMongoError):
-            await client.db.coll.update_many({}, {"$set": {"x": 1}})
-        await anyio.sleep(5)
-        assert operations.killed == [1]
-
-
-async def test_a_mongos_that_ignores_the_limit_of_writes() -> None:
-    deployment = ScriptedDeployment(["a:1"], mongos=True, wire_version=9)
-    operations = Operations(deployment, "a:1", "update")
-    options = {"socketTimeoutMS": 500, "defaultMaxTimeMS": 60_000, "retryWrites": False}
-    async with scripted_client(deployment, killAbandoned=True, **options) as client:
-        with pytest.raises(PyMongoError):
-            await client.db.coll.update_many({}, {"$set": {"x": 1}})
+@pytest.mark.parametrize("is_ignored", [False, True])
+async def test_a_mongos_that_ignores_the_limit_of_writes(is_ignored: bool) -> None:
+    """There a write is killed like one without a limit."""
+    deployment = ScriptedDeployment(["a:1"], mongos=True, wire_version=9) if is_ignored else replica_set()
+    limit = {"defaultMaxTimeMS": 60_000} if is_ignored else {}
+    options = {"socketTimeoutMS": 500, "retryWrites": False, **limit}
+    async with killing("update", deployment=deployment, **options) as (client, operations):
+        await times_out(client.db.coll.update_many({}, {"$set": {"x": 1}}))
         await anyio.sleep(5)
         assert operations.killed == [1]
 
 
 async def test_a_shard_s_operation_has_a_text_as_its_number() -> None:
-    deployment = ScriptedDeployment(["a:1"], mongos=True)
-    operations = Operations(deployment)
-    async with scripted_client(deployment, killAbandoned=True) as client:
-        with anyio.CancelScope() as scope:
-            async with anyio.create_task_group() as group:
-                group.start_soon(client.db.coll.find_one)
-                await anyio.sleep(0.5)
-                operations.comments = {"shard01:7": operations.comments[1]}
-                scope.cancel()
+    async with killing(deployment=ScriptedDeployment(["a:1"], mongos=True)) as (client, operations):
+        operations.shard = "shard01"
+        await cancelled(client)
         await anyio.sleep(5)
-        assert operations.killed == ["shard01:7"]
+        assert operations.killed == ["shard01:1"]
 
 
 @pytest.mark.parametrize(
@@ -235,9 +230,7 @@ async def test_a_shard_s_operation_has_a_text_as_its_number() -> None:
     ids=["not authorized", "network error", "malformed cursor", "malformed document"],
 )
 async def test_a_failure_is_logged_once(answer: Answer, caplog: pytest.LogCaptureFixture) -> None:
-    deployment = replica_set()
-    operations = Operations(deployment)
-    async with scripted_client(deployment, killAbandoned=True) as client:
+    async with killing() as (client, operations):
         for _ in range(3):
             operations.instead = [answer] * 20
             await cancelled(client)
@@ -254,10 +247,8 @@ async def test_a_failure_is_logged_once(answer: Answer, caplog: pytest.LogCaptur
 
 
 async def test_a_server_that_does_not_answer_at_all(caplog: pytest.LogCaptureFixture) -> None:
-    deployment = replica_set()
-    operations = Operations(deployment)
-    operations.instead = [Hang()] * 20
-    async with scripted_client(deployment, killAbandoned=True) as client:
+    async with killing() as (client, operations):
+        operations.instead = [Hang()] * 20
         await cancelled(client)
         await anyio.sleep(30)
         assert len(operations.looks) == 1
@@ -265,10 +256,8 @@ async def test_a_server_that_does_not_answer_at_all(caplog: pytest.LogCaptureFix
 
 
 async def test_the_number_that_waits_is_bounded() -> None:
-    deployment = replica_set()
-    operations = Operations(deployment)
-    operations.instead = [Reply({"cursor": {"id": 0, "ns": "a.b", "firstBatch": []}}, 3)]
-    async with scripted_client(deployment, killAbandoned=True) as client:
+    async with killing() as (client, operations):
+        operations.instead = [Reply(NONE, 3)]
         await cancelled(client)
         waiting = client._core._background.abandoned_operations
         for number in range(2 * MOST):
@@ -278,84 +267,61 @@ async def test_the_number_that_waits_is_bounded() -> None:
         assert not waiting._waiting
 
 
-async def test_the_close_kills_what_was_left_just_before() -> None:
-    """A program that ends cancels its tasks, and then closes its client."""
-    deployment = replica_set()
-    operations = Operations(deployment)
-    async with scripted_client(deployment, killAbandoned=True) as client:
-        await cancelled(client)
-        started = anyio.current_time()
-        await client.close()
-        assert operations.killed == [1]
-        assert anyio.current_time() - started < 0.1
-
-
-async def test_the_close_does_not_wait_for_a_second_look() -> None:
-    deployment = replica_set()
-    operations = Operations(deployment)
-    operations.instead = [{"cursor": {"id": 0, "ns": "admin.$cmd.aggregate", "firstBatch": []}}]
-    async with scripted_client(deployment, killAbandoned=True) as client:
-        await cancelled(client)
-        started = anyio.current_time()
-        await client.close()
-        assert anyio.current_time() - started < 0.1
-        await anyio.sleep(10)
-        assert len(operations.looks) == 1
-
-
 @pytest.mark.parametrize(("strict", "expected"), [(True, False), (False, False), (None, None)])
 async def test_a_stable_api_declared_strictly_is_no_obstacle(strict: bool | None, expected: bool | None) -> None:
-    deployment = replica_set()
-    operations = Operations(deployment)
-    api = ServerApi("1", strict=strict)
-    async with scripted_client(deployment, killAbandoned=True, server_api=api) as client:
+    async with killing(server_api=ServerApi("1", strict=strict)) as (client, operations):
         await cancelled(client)
         await anyio.sleep(5)
     assert operations.killed == [1]
-    assert deployment["a:1"].commands("find")[0].get("apiStrict") is strict
+    assert operations.server.commands("find")[0].get("apiStrict") is strict
     for name in ("aggregate", "killOp"):
-        (command,) = deployment["a:1"].commands(name)
+        (command,) = operations.server.commands(name)
         assert (command["apiVersion"], command.get("apiStrict")) == ("1", expected)
 
 
-async def test_the_close_ends_it(caplog: pytest.LogCaptureFixture) -> None:
-    deployment = replica_set()
-    operations = Operations(deployment)
-    operations.instead = [Hang()]
-    async with scripted_client(deployment, killAbandoned=True) as client:
+@pytest.mark.parametrize(
+    ("instead", "killed", "seconds"),
+    [
+        # A program that ends cancels its tasks, and then closes its client.
+        ([], [1], 0.0),
+        # A second look is not waited for.
+        ([NONE], [], 0.0),
+        ([Hang()], [], 1.0),
+    ],
+    ids=["found", "not found", "no answer"],
+)
+async def test_the_close_ends_it(
+    instead: list[Answer], killed: list[int], seconds: float, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with killing() as (client, operations):
+        operations.instead = list(instead)
         await cancelled(client)
-        await anyio.sleep(0.1)
+        await anyio.sleep(seconds / 10)
         started = anyio.current_time()
         await client.close()
-        assert anyio.current_time() - started == pytest.approx(1.0, abs=0.1)
+        assert operations.killed == killed
+        assert anyio.current_time() - started == pytest.approx(seconds, abs=0.1)
         await anyio.sleep(10)
         assert (len(operations.looks), warned(caplog)) == (1, [])
 
 
 async def test_a_cursor_s_batches_have_comments_too() -> None:
-    deployment = replica_set()
-    operations = Operations(deployment, "a:1", "getMore")
-    deployment["a:1"].on("find", {"cursor": {"id": 9, "ns": "db.coll", "firstBatch": [{}]}})
-    async with scripted_client(deployment, killAbandoned=True) as client:
+    async with killing("getMore") as (client, operations):
+        server = operations.server
+        server.on("find", {"cursor": {"id": 9, "ns": "db.coll", "firstBatch": [{}]}})
         cursor = client.db.coll.find()
         await cursor.next()
-        with anyio.CancelScope() as scope:
-            async with anyio.create_task_group() as group:
-                group.start_soon(cursor.next)
-                await anyio.sleep(0.5)
-                scope.cancel()
+        await is_cancelled(cursor.next)
         await anyio.sleep(5)
         assert operations.killed == [1]
-        assert deployment["a:1"].commands("find")[0]["comment"] != operations.comments[1]
+        assert server.commands("find")[0]["comment"] != operations.comments[1]
         await cursor.close()
-        assert "comment" not in deployment["a:1"].commands("killCursors")[0]
+        assert "comment" not in server.commands("killCursors")[0]
 
 
-async def test_one_that_is_not_written_yet_is_not_killed() -> None:
-    deployment = replica_set()
-    operations = Operations(deployment)
-    deployment["a:1"].on("find", FOUND)
-    async with scripted_client(deployment, killAbandoned=True, maxPoolSize=1) as client:
+async def test_one_that_succeeded_is_not_killed() -> None:
+    async with killing() as (client, operations):
+        operations.server.on("find", FOUND)
         assert await client.db.coll.find_one() == {"_id": 1}
         await anyio.sleep(5)
         assert not operations.looks

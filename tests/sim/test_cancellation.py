@@ -6,6 +6,7 @@ then test less than it claims to.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -46,12 +47,19 @@ def find_one(core: Core, number: int) -> Coroutine[Any, Any, Any]:
     return core.executor.execute(operation, Call(None, NO_DEADLINE))
 
 
+async def warm_up(core: Core) -> Any:
+    """Open the connection with a command whose script is not used up by it."""
+    await core.executor.execute(Insert("db", "coll", {"_id": 0}), Call(None, NO_DEADLINE))
+
+
 class Scenario:
-    """One operation to cancel, in surroundings that make it wait where it usually does not."""
+    """One operation to cancel, a read by default, in surroundings that make it wait where it usually does not."""
 
     # The await points that were known when the test was written.
-    points = 0
-    options: dict[str, Any] = {}  # noqa: RUF012
+    points = 1
+
+    def __init__(self, **options: Any) -> None:
+        self.options = options
 
     def deployment(self) -> ScriptedDeployment:
         deployment = ScriptedDeployment(["a:1"])
@@ -60,13 +68,13 @@ class Scenario:
         return deployment
 
     async def prepare(self, core: Core) -> Any:
-        return None
+        await warm_up(core)
 
     async def run(self, core: Core, deployment: ScriptedDeployment, prepared: Any) -> None:
-        raise NotImplementedError
+        assert await find_one(core, 1) == {"_id": 1}
 
-    async def release(self, prepared: Any) -> None:
-        return None
+    async def release(self) -> None:
+        """Wait until the surroundings are as before."""
 
 
 class FirstOperation(Scenario):
@@ -74,30 +82,20 @@ class FirstOperation(Scenario):
 
     points = 3
 
-    async def run(self, core: Core, deployment: ScriptedDeployment, prepared: Any) -> None:
-        assert await find_one(core, 1) == {"_id": 1}
-
-
-class WarmRead(Scenario):
-    """An idle connection is there: only the reply is awaited."""
-
-    points = 1
-
     async def prepare(self, core: Core) -> Any:
-        await find_one(core, 0)
-
-    async def run(self, core: Core, deployment: ScriptedDeployment, prepared: Any) -> None:
-        assert await find_one(core, 1) == {"_id": 1}
+        return None
 
 
 class QueuedForAConnection(Scenario):
-    """The only connection is busy: the operation waits in the queue."""
+    """The only connection is busy: the operation waits in the queue, in a configured one also for its timer."""
 
     points = 2
-    options = {"maxPoolSize": 1}  # noqa: RUF012
+
+    def __init__(self, **queue: Any) -> None:
+        super().__init__(maxPoolSize=1, **({"wait_queue": WaitQueue("queue", **queue)} if queue else {}))
 
     async def prepare(self, core: Core) -> Any:
-        await find_one(core, 0)
+        await warm_up(core)
         (server,) = core.topology.servers
         connection = server.pool.check_out_now()
         assert connection is not None
@@ -111,28 +109,10 @@ class QueuedForAConnection(Scenario):
             server.pool.check_in(connection)
 
         core._background.host.spawn(give_back)
-        assert await find_one(core, 1) == {"_id": 1}
+        await super().run(core, deployment, prepared)
 
-    async def release(self, prepared: Any) -> None:
+    async def release(self) -> None:
         await anyio.sleep(0.1)
-
-
-class QueuedInOrder(QueuedForAConnection):
-    """The same in a configured queue, whose timer runs too."""
-
-    options = {"maxPoolSize": 1, "wait_queue": WaitQueue("queue")}  # noqa: RUF012
-
-
-class QueuedByPriority(QueuedForAConnection):
-    """The same in a queue that orders by priority."""
-
-    options = {"maxPoolSize": 1, "wait_queue": WaitQueue("queue", ordering="priority")}  # noqa: RUF012
-
-
-class QueuedAdaptively(QueuedForAConnection):
-    """The same in an adaptive queue."""
-
-    options = {"maxPoolSize": 1, "wait_queue": WaitQueue("queue", ordering="adaptive")}  # noqa: RUF012
 
 
 class OverloadedRead(Scenario):
@@ -146,13 +126,6 @@ class OverloadedRead(Scenario):
         deployment["a:1"].on("find", slow, slow, echo())
         return deployment
 
-    async def prepare(self, core: Core) -> Any:
-        # Warm the connection with a command whose script is not used up by it.
-        await core.executor.execute(Insert("db", "coll", {"_id": 0}), Call(None, NO_DEADLINE))
-
-    async def run(self, core: Core, deployment: ScriptedDeployment, prepared: Any) -> None:
-        assert await find_one(core, 1) == {"_id": 1}
-
 
 class RetriedAfterALostConnection(Scenario):
     """The connection breaks: the retry waits for a check, a new connection and the reply."""
@@ -161,41 +134,19 @@ class RetriedAfterALostConnection(Scenario):
 
     def deployment(self) -> ScriptedDeployment:
         deployment = super().deployment()
-        server = deployment["a:1"]
-
-        def break_once(command: dict[str, Any]) -> Any:
-            server.on("find", echo())
-            return Close()
-
-        server.on("find", break_once)
+        deployment["a:1"].on("find", Close(), echo())
         return deployment
-
-    async def prepare(self, core: Core) -> Any:
-        await core.executor.execute(Insert("db", "coll", {"_id": 0}), Call(None, NO_DEADLINE))
-
-    async def run(self, core: Core, deployment: ScriptedDeployment, prepared: Any) -> None:
-        assert await find_one(core, 1) == {"_id": 1}
 
 
 class Write(Scenario):
     """A write on a warm connection."""
 
-    points = 1
-
-    async def prepare(self, core: Core) -> Any:
-        await find_one(core, 0)
-
     async def run(self, core: Core, deployment: ScriptedDeployment, prepared: Any) -> None:
-        await core.executor.execute(Insert("db", "coll", {"_id": 1}), Call(None, NO_DEADLINE))
+        await warm_up(core)
 
 
 class StalledWrite(Scenario):
     """The server does not read: the request is written half when the operation is cancelled."""
-
-    points = 1
-
-    async def prepare(self, core: Core) -> Any:
-        await find_one(core, 0)
 
     async def run(self, core: Core, deployment: ScriptedDeployment, prepared: Any) -> None:
         for stream in deployment["a:1"].open_connections:
@@ -210,7 +161,7 @@ class StalledWrite(Scenario):
         operation = Insert("db", "coll", {"_id": 1}, write_concern=WriteConcern(w=0))
         await core.executor.execute(operation, Call(None, NO_DEADLINE))
 
-    async def release(self, prepared: Any) -> None:
+    async def release(self) -> None:
         await anyio.sleep(0.1)
 
 
@@ -222,12 +173,9 @@ class CursorAndGetMore(Scenario):
     def deployment(self) -> ScriptedDeployment:
         deployment = super().deployment()
         first = {"cursor": {"id": 7, "ns": "db.coll", "firstBatch": [{"_id": 1}]}}
-        deployment["a:1"].on("find", lambda c: echo()(c) if "_id" in c["filter"] else Reply(first, 0.01))
+        deployment["a:1"].on("find", Reply(first, 0.01))
         deployment["a:1"].on("getMore", Reply({"cursor": {"id": 0, "ns": "db.coll", "nextBatch": [{"_id": 2}]}}, 0.01))
         return deployment
-
-    async def prepare(self, core: Core) -> Any:
-        await find_one(core, 0)
 
     async def run(self, core: Core, deployment: ScriptedDeployment, prepared: Any) -> None:
         opened = await core.executor.open(Find("db", "coll", {}), Call(None, NO_DEADLINE))
@@ -240,19 +188,17 @@ class CursorAndGetMore(Scenario):
             core.executor.release(opened.session)
 
 
-SCENARIOS = [
-    FirstOperation,
-    WarmRead,
-    QueuedForAConnection,
-    QueuedInOrder,
-    QueuedByPriority,
-    QueuedAdaptively,
-    OverloadedRead,
-    RetriedAfterALostConnection,
-    Write,
-    StalledWrite,
-    CursorAndGetMore,
-]
+SCENARIOS: dict[str, Callable[[], Scenario]] = {
+    "FirstOperation": FirstOperation,
+    "WarmRead": Scenario,
+    "QueuedForAConnection": QueuedForAConnection,
+    **{f"Queued: {order}": partial(QueuedForAConnection, ordering=order) for order in ("fifo", "priority", "adaptive")},
+    "OverloadedRead": OverloadedRead,
+    "RetriedAfterALostConnection": RetriedAfterALostConnection,
+    "Write": Write,
+    "StalledWrite": StalledWrite,
+    "CursorAndGetMore": CursorAndGetMore,
+}
 
 
 async def measure(scenario: Scenario) -> int:
@@ -261,27 +207,27 @@ async def measure(scenario: Scenario) -> int:
         core = client.core
         prepared = await scenario.prepare(core)
         points = await count_suspensions(lambda: scenario.run(core, deployment, prepared))
-        await scenario.release(prepared)
+        await scenario.release()
     return points
 
 
 @pytest.mark.parametrize("late", [False, True], ids=["while-waiting", "after-the-wake-up"])
-@pytest.mark.parametrize("kind", SCENARIOS)
-async def test_cancelled_at_each_await_point(kind: type[Scenario], late: bool, anyio_backend_name: str) -> None:
+@pytest.mark.parametrize("name", SCENARIOS)
+async def test_cancelled_at_each_await_point(name: str, late: bool, anyio_backend_name: str) -> None:
     if late and anyio_backend_name == "trio":
         # Trio cannot cancel a task that was already woken; the case does not exist there.
         late = False
-    points = await measure(kind())
-    counted[f"{kind.__name__}, {anyio_backend_name}, {'late' if late else 'while waiting'}"] = points
-    assert points >= kind.points, f"only {points} await points are left of {kind.points}"
+    scenario = SCENARIOS[name]()
+    points = await measure(scenario)
+    counted[f"{name}, {anyio_backend_name}, {'late' if late else 'while waiting'}"] = points
+    assert points >= scenario.points, f"only {points} await points are left of {scenario.points}"
     for point in range(1, points + 1):
-        scenario = kind()
         deployment = scenario.deployment()
         async with driver(deployment, connect=False, **scenario.options) as client:
             core = client.core
             prepared = await scenario.prepare(core)
             assert await cancel_at(lambda: scenario.run(core, deployment, prepared), point, late=late)  # noqa: B023
-            await scenario.release(prepared)
+            await scenario.release()
             await settle()
             await check_nothing_is_lost(client)
 

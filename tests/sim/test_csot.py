@@ -9,9 +9,7 @@ import anyio
 import pytest
 
 from motorlite._base.deadline import Deadline
-from motorlite._operations.commands import RunCommand
-from motorlite._operations.contract import Call, TimeLimit
-from motorlite._operations.cursors import GetMore
+from motorlite._operations.contract import Call
 from motorlite._operations.find import Find, FindOne
 from motorlite._operations.single_writes import Insert
 from motorlite.errors import (
@@ -24,7 +22,7 @@ from motorlite.errors import (
     WaitQueueTimeoutError,
 )
 from motorlite.read_preferences import ReadPreference
-from motorlite.testing.scripted import Close, Hang, ScriptedDeployment, failure
+from motorlite.testing.scripted import Hang, failure
 from motorlite.write_concern import WriteConcern
 from tests.support.core import (
     BAD_VALUE,
@@ -37,19 +35,21 @@ from tests.support.core import (
     driver,
     fails,
     find,
-    gaps,
     get_more,
     hello_delay,
     insert,
     later,
+    limits,
+    one_server,
     replica_set,
     run_command,
     update_many,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from motorlite._operations.contract import Operation
-    from motorlite.testing.scripted import Answer
     from tests.support.core import Driver
 
 pytestmark = pytest.mark.anyio
@@ -58,10 +58,6 @@ pytestmark = pytest.mark.anyio
 def find_one(**arguments: Any) -> FindOne[Any]:
     """A read that opens no cursor."""
     return FindOne("db", "coll", {}, selector=ReadPreference.PRIMARY, **arguments)
-
-
-def limits(deployment: ScriptedDeployment, name: str) -> list[int | None]:
-    return [command.get("maxTimeMS") for command in deployment["a:1"].commands(name)]
 
 
 def near(*values: float) -> Any:
@@ -76,6 +72,14 @@ async def fails_after(seconds: float, client: Driver, operation: Operation[Any],
     return error
 
 
+def take_a_connection(client: Driver) -> Callable[[], None]:
+    """Check a connection out. Returns what gives it back."""
+    pool = client.server().pool
+    busy = pool.check_out_now()
+    assert busy is not None
+    return lambda: pool.check_in(busy)
+
+
 # --- maxTimeMS ---
 
 
@@ -83,123 +87,72 @@ async def fails_after(seconds: float, client: Driver, operation: Operation[Any],
     ("name", "make"), [("find", find), ("insert", insert), ("update", update_many), ("ping", run_command)]
 )
 async def test_each_attempt_carries_what_is_left(name: str, make: Any) -> None:
-    deployment = replica_set()
-    deployment["a:1"].on(name, OVERLOADED, OVERLOADED, later(OVERLOADED, 1), FOUND)
-    async with driver(deployment) as client:
+    async with one_server({name: [OVERLOADED, OVERLOADED, later(OVERLOADED, 1), FOUND]}) as (client, a):
         await client.run(make(), timeout=10)
-        assert limits(deployment, name) == near(10_000, 9900, 9700, 8300)
-
-
-async def test_without_a_deadline_there_is_none() -> None:
-    deployment = replica_set()
-    async with driver(deployment) as client:
-        await client.run(find())
-        await client.run(insert())
-        assert limits(deployment, "find") == limits(deployment, "insert") == [None]
+        assert limits(a, name) == near(10_000, 9900, 9700, 8300)
 
 
 async def test_less_the_smallest_round_trip_time() -> None:
-    deployment = replica_set()
-    hello_delay(deployment, "a:1", 0.02)
-    async with driver(deployment, heartbeatFrequencyMS=500) as client:
+    async with one_server(latency=0.02, heartbeatFrequencyMS=500) as (client, a):
         await client.run(find(), timeout=10)
-        hello_delay(deployment, "a:1", 0.5)
+        hello_delay(client.deployment, "a:1", 0.5)
         await anyio.sleep(3)
         await client.run(find(), timeout=10)
         # Ten samples later the small ones are forgotten.
         await anyio.sleep(10)
         await client.run(find(), timeout=10)
-        assert limits(deployment, "find") == near(9980, 9980, 9500)
+        assert limits(a, "find") == near(9980, 9980, 9500)
 
 
 async def test_no_round_trip_time_until_there_are_two_samples() -> None:
-    deployment = replica_set()
-    hello_delay(deployment, "a:1", 0.02)
-    async with driver(deployment, connect=False) as client:
+    async with one_server(latency=0.02, connect=False) as (client, a):
         # The check and the handshake of the connection took 20 ms each.
         await client.run(find(), timeout=10)
-        assert limits(deployment, "find") == near(9960)
+        assert limits(a, "find") == near(9960)
         assert client.server().description.min_round_trip_time == 0
 
 
 async def test_when_nothing_is_left_nothing_is_sent() -> None:
-    deployment = replica_set()
-    hello_delay(deployment, "a:1", 0.2)
-    async with driver(deployment, heartbeatFrequencyMS=500) as client:
+    async with one_server(latency=0.2, heartbeatFrequencyMS=500) as (client, a):
         await anyio.sleep(1)
         error = await fails_after(0, client, find(), timeout=0.2)
         assert isinstance(error, ExecutionTimeout)
         assert (error.code, error.timeout, error.phase, error.attempts) == (50, True, "before sending", 1)
         assert "time used up in phase: before sending; time limits: client 0.2 s, server none" in str(error)
-        assert not deployment["a:1"].commands()
+        assert not a.commands()
         assert not client.recorder.command_events
         # The connection is as good as before.
         assert len(client.server().pool.state.idle) == 1
         await client.run(find(), timeout=0.3)
-        assert limits(deployment, "find") == near(100)
+        assert limits(a, "find") == near(100)
 
 
 async def test_when_nothing_is_left_for_a_retry_the_first_error_is_raised() -> None:
-    deployment = replica_set()
-    hello_delay(deployment, "a:1", 0.2)
-    deployment["a:1"].on("find", OVERLOADED)
-    async with driver(deployment, heartbeatFrequencyMS=500) as client:
+    async with one_server({"find": OVERLOADED}, latency=0.2, heartbeatFrequencyMS=500) as (client, a):
         await anyio.sleep(1)
         # The delay of 100 ms fits, but not the way to the server after it.
         error = await fails_after(0.1, client, find(), timeout=0.25)
         assert isinstance(error, OperationFailure)
         assert (error.code, error.attempts, error.phase) == (462, 2, "before sending")
         assert isinstance(error.__cause__, ExecutionTimeout)
-        assert len(deployment["a:1"].commands()) == 1
+        assert len(a.commands()) == 1
 
 
 @pytest.mark.parametrize("make", [find, get_more, insert, run_command], ids=["find", "getMore", "insert", "ping"])
 async def test_a_deadline_that_has_passed_already(make: Any) -> None:
-    deployment = replica_set()
-    async with driver(deployment) as client:
+    async with one_server() as (client, a):
         error = await fails_after(0, client, make(), timeout=0)
         assert isinstance(error, ExecutionTimeout)
-        assert not deployment["a:1"].commands()
+        assert not a.commands()
 
 
 async def test_getmore_has_none_and_is_limited_by_the_client() -> None:
-    deployment = replica_set()
-    deployment["a:1"].on("getMore", OVERLOADED, Hang())
-    async with driver(deployment) as client:
+    async with one_server({"getMore": [OVERLOADED, Hang()]}) as (client, a):
         error = await fails_after(2, client, get_more(), timeout=2)
         assert isinstance(error, NetworkTimeout)
         assert (error.attempts, error.phase) == (2, "reply")
-        assert limits(deployment, "getMore") == [None, None]
-        deployment["a:1"].on("getMore")
-
-
-async def test_the_server_waits_for_data_no_longer_than_the_time_that_is_left() -> None:
-    deployment = replica_set()
-    hello_delay(deployment, "a:1", 0.2)
-    operation = GetMore("db", "coll", 7, address=A, is_await_data=True, max_await_time_ms=500)
-    async with driver(deployment, heartbeatFrequencyMS=500) as client:
-        await anyio.sleep(1)
-        for timeout in (2, 0.6, inf):
-            await client.run(operation, timeout=timeout)
-        # The way to the server and back takes 200 ms.
-        assert limits(deployment, "getMore") == near(500, 400, 500)
-        error = await fails_after(0, client, operation, timeout=0.2)
-        assert (error.phase, len(limits(deployment, "getMore"))) == ("before sending", 3)
-
-
-async def test_iteration_mode_and_tailable_cursors_have_none() -> None:
-    deployment = replica_set()
-    async with driver(deployment) as client:
-        await client.run(find(time_limit=TimeLimit.OMIT), timeout=2)
-        await client.run(RunCommand("db", {"ping": 1}, time_limit=TimeLimit.OMIT), timeout=2)
-        assert limits(deployment, "find") == limits(deployment, "ping") == [None]
-
-
-async def test_the_operations_deadline_replaces_the_commands_own_limit() -> None:
-    deployment = replica_set()
-    async with driver(deployment) as client:
-        await client.run(RunCommand("db", {"ping": 1, "maxTimeMS": 5}), timeout=2)
-        assert limits(deployment, "ping") == near(2000)
+        assert limits(a, "getMore") == [None, None]
+        a.on("getMore")
 
 
 # --- phases ---
@@ -215,15 +168,28 @@ async def test_phase_selection() -> None:
         assert "time used up in phase: selection" in str(error)
 
 
+@pytest.mark.parametrize("phase", ["queue", "connecting"])
+async def test_phases_of_the_check_out(phase: str) -> None:
+    async with one_server(maxPoolSize=1) as (client, a):
+        give_back = take_a_connection(client)
+        if phase == "connecting":
+            give_back()
+            a.drop_connections()
+            a.on("isMaster", Hang())
+        error = await fails_after(2, client, find(), timeout=2)
+        assert isinstance(error, WaitQueueTimeoutError)
+        assert (error.timeout, error.phase, error.address) == (True, phase, A)
+        if phase == "queue":
+            give_back()
+
+
 async def test_phase_selection_of_a_retry() -> None:
-    deployment = replica_set()
-    async with driver(deployment) as client:
-        deployment["a:1"].on("find", Hang())
+    async with one_server({"find": Hang()}) as (client, a):
 
         async def crash() -> None:
             await anyio.sleep(1)
-            deployment["a:1"].is_down = True
-            deployment["a:1"].drop_connections()
+            a.is_down = True
+            a.drop_connections()
 
         async with anyio.create_task_group() as group:
             group.start_soon(crash)
@@ -234,34 +200,9 @@ async def test_phase_selection_of_a_retry() -> None:
         assert (error.timeout, error.phase, error.attempts) == (True, "selection", 2)
 
 
-async def test_phase_queue() -> None:
-    deployment = replica_set()
-    async with driver(deployment, maxPoolSize=1) as client:
-        pool = client.server().pool
-        busy = pool.check_out_now()
-        assert busy is not None
-        error = await fails_after(2, client, find(), timeout=2)
-        assert isinstance(error, WaitQueueTimeoutError)
-        assert (error.timeout, error.phase, error.address) == (True, "queue", A)
-        pool.check_in(busy)
-
-
-async def test_phase_connecting() -> None:
-    deployment = replica_set()
-    async with driver(deployment) as client:
-        deployment["a:1"].drop_connections()
-        deployment["a:1"].on("isMaster", Hang())
-        error = await fails_after(2, client, find(), timeout=2)
-        assert isinstance(error, WaitQueueTimeoutError)
-        assert (error.timeout, error.phase, error.address) == (True, "connecting", A)
-
-
 @pytest.mark.parametrize("make", [find, insert, update_many, run_command])
 async def test_phase_reply(make: Any) -> None:
-    deployment = replica_set()
-    for name in ("find", "insert", "update", "ping"):
-        deployment["a:1"].on(name, Hang())
-    async with driver(deployment) as client:
+    async with one_server(dict.fromkeys(("find", "insert", "update", "ping"), Hang())) as (client, _):
         error = await fails_after(2, client, make(), timeout=2)
         assert isinstance(error, NetworkTimeout)
         assert (error.timeout, error.phase, error.attempts) == (True, "reply", 1)
@@ -271,9 +212,7 @@ async def test_phase_reply(make: Any) -> None:
 
 
 async def test_phase_reply_when_the_server_gave_up() -> None:
-    deployment = replica_set()
-    deployment["a:1"].on("find", later(failure(50), 1.9))
-    async with driver(deployment) as client:
+    async with one_server({"find": later(failure(50), 1.9)}) as (client, _):
         error = await fails_after(1.9, client, find(), timeout=2)
         assert isinstance(error, ExecutionTimeout)
         assert (error.timeout, error.phase) == (True, "reply")
@@ -283,18 +222,15 @@ async def test_phase_reply_when_the_server_gave_up() -> None:
 
 
 async def test_phase_reply_of_an_unacknowledged_write() -> None:
-    deployment = replica_set()
-    async with driver(deployment) as client:
-        for stream in deployment["a:1"].open_connections:
+    async with one_server() as (client, a):
+        for stream in a.open_connections:
             stream.is_stalled = True
         error = await fails_after(2, client, insert(write_concern=WriteConcern(w=0)), timeout=2)
         assert (error.timeout, error.phase) == (True, "reply")
 
 
 async def test_phase_backoff() -> None:
-    deployment = replica_set()
-    deployment["a:1"].on("find", OVERLOADED)
-    async with driver(deployment) as client:
+    async with one_server({"find": OVERLOADED}) as (client, _):
         error = await fails_after(0.1, client, find(), timeout=0.3)
         # The server's error, not a time-out: it says more, and it came before the deadline.
         assert isinstance(error, OperationFailure)
@@ -302,18 +238,13 @@ async def test_phase_backoff() -> None:
 
 
 async def test_the_phase_of_a_retry_is_told_by_the_error_of_the_first_attempt() -> None:
-    deployment = replica_set()
-    server = deployment["a:1"]
-    server.on("find", OVERLOADED)
-    async with driver(deployment, maxPoolSize=1) as client:
-        pool = client.server().pool
+    async with one_server({"find": OVERLOADED}, maxPoolSize=1) as (client, _):
 
         async def take_the_connection() -> None:
             await anyio.sleep(0.05)
-            busy = pool.check_out_now()
-            assert busy is not None
+            give_back = take_a_connection(client)
             await anyio.sleep(5)
-            pool.check_in(busy)
+            give_back()
 
         client.core._background.host.spawn(take_the_connection)
         error = await fails_after(2, client, find(), timeout=2)
@@ -346,10 +277,8 @@ async def test_selection_and_check_out_share_server_selection_timeout() -> None:
 
 async def test_each_attempt_has_its_own_limit() -> None:
     # The first attempt had to wait for a server; its limit has passed long ago when the retry needs a connection.
-    deployment = replica_set()
-    hello_delay(deployment, "a:1", 0.1)
-    deployment["a:1"].on("find", later(OVERLOADED, 5), FOUND)
-    async with driver(deployment, connect=False, serverSelectionTimeoutMS=1000) as client:
+    slowly = {"find": [later(OVERLOADED, 5), FOUND]}
+    async with one_server(slowly, latency=0.1, connect=False, serverSelectionTimeoutMS=1000) as (client, a):
 
         async def drop_during_the_backoff() -> None:
             await anyio.sleep(5.25)
@@ -359,28 +288,26 @@ async def test_each_attempt_has_its_own_limit() -> None:
         async with anyio.create_task_group() as group:
             group.start_soon(drop_during_the_backoff)
             await client.run(find(), timeout=60)
-        assert len(deployment["a:1"].commands("find")) == 2
+        assert len(a.commands("find")) == 2
 
 
 async def test_an_attempt_that_need_not_select_may_wait_for_a_connection_as_long() -> None:
-    deployment = replica_set()
-    async with driver(deployment, maxPoolSize=1, serverSelectionTimeoutMS=2000) as client:
-        pool = client.server().pool
-        busy = pool.check_out_now()
-        assert busy is not None
-        error = await fails_after(2, client, find(), timeout=60)
-        assert isinstance(error, WaitQueueTimeoutError)
-        # Without timeoutMS the queue is not limited by it.
-        async with anyio.create_task_group() as group:
-            group.start_soon(client.run, find())
-            await anyio.sleep(100)
-            pool.check_in(busy)
+    async with one_server(maxPoolSize=1, serverSelectionTimeoutMS=2000) as (client, _):
+        give_back = take_a_connection(client)
+        assert isinstance(await fails_after(2, client, find(), timeout=60), WaitQueueTimeoutError)
+        # Without timeoutMS the queue is not limited by it; nor is it in a scope.
+        for scope in (anyio.CancelScope(), anyio.fail_after(60)):
+            with scope:
+                async with anyio.create_task_group() as group:
+                    group.start_soon(client.run, find())
+                    await anyio.sleep(50)
+                    give_back()
+            give_back = take_a_connection(client)
+        give_back()
 
 
 async def test_socket_timeout_is_ignored() -> None:
-    deployment = replica_set()
-    deployment["a:1"].on("find", later(FOUND, 1))
-    async with driver(deployment, socketTimeoutMS=100) as client:
+    async with one_server({"find": later(FOUND, 1)}, socketTimeoutMS=100) as (client, _):
         await client.run(find(), timeout=2)
         assert isinstance(await fails(client, find()), NetworkTimeout)
 
@@ -389,50 +316,31 @@ async def test_socket_timeout_is_ignored() -> None:
 
 
 async def test_ordinary_retries_go_on_until_the_deadline() -> None:
-    deployment = replica_set()
-    deployment["a:1"].on("find", later(HOST_UNREACHABLE, 0.3))
-    async with driver(deployment) as client:
+    async with one_server({"find": later(HOST_UNREACHABLE, 0.3)}) as (client, a):
         error = await fails_after(1, client, find(), timeout=1)
         assert isinstance(error, NetworkTimeout)
         assert (error.attempts, error.phase, error.retry_refusal) == (4, "reply", "deadline")
         assert error.retry_reasons == ("temporary failure",) * 3
         # The second retry waits for a millisecond, the third for ten.
-        assert limits(deployment, "find") == near(1000, 700, 399, 89)
-
-
-async def test_a_broken_connection_until_the_deadline() -> None:
-    deployment = replica_set()
-    deployment["a:1"].on("insert", Close())
-    async with driver(deployment) as client:
-        error = await fails(client, insert(), timeout=3)
-        # Each time the server must be found again, which takes half a second.
-        assert 5 <= len(deployment["a:1"].commands("insert")) <= 7
-        assert error.attempts >= 5
-        assert len({command["txnNumber"] for command in deployment["a:1"].commands("insert")}) == 1
+        assert limits(a, "find") == near(1000, 700, 399, 89)
 
 
 async def test_retryable_alone_is_limited_to_five_as_well() -> None:
-    deployment = replica_set()
-    deployment["a:1"].on("find", later(RETRYABLE_ONLY, 0.01))
-    async with driver(deployment) as client:
+    async with one_server({"find": later(RETRYABLE_ONLY, 0.01)}) as (client, _):
         assert (await fails(client, find(), timeout=60)).attempts == 6
 
 
 async def test_an_error_at_the_deadline_is_not_retried() -> None:
-    deployment = replica_set()
-    deployment["a:1"].on("ping", later(RETRYABLE_ONLY, 1), DONE)
-    async with driver(deployment) as client:
+    async with one_server({"ping": [later(RETRYABLE_ONLY, 1), DONE]}) as (client, a):
         client.drain_to(10)
         error = await fails(client, run_command(), timeout=1)
-        assert len(deployment["a:1"].commands("ping")) == 1
+        assert len(a.commands("ping")) == 1
         assert error.attempts == 1
         assert client.tokens == 10
 
 
 async def test_an_error_that_is_not_retryable_has_no_phase() -> None:
-    deployment = replica_set()
-    deployment["a:1"].on("ping", BAD_VALUE)
-    async with driver(deployment) as client:
+    async with one_server({"ping": BAD_VALUE}) as (client, _):
         error = await fails(client, run_command(), timeout=1)
         assert (error.phase, error.retry_refusal, error.timeout) == (None, None, False)
 
@@ -444,78 +352,32 @@ async def test_an_error_that_is_not_retryable_has_no_phase() -> None:
     ("name", "make"), [("find", find_one), ("insert", insert), ("update", update_many), ("ping", run_command)]
 )
 async def test_a_scope_lowers_the_limit_of_commands_without_a_cursor(name: str, make: Any) -> None:
-    deployment = replica_set()
-    deployment["a:1"].on(name, OVERLOADED, FOUND)
-    async with driver(deployment) as client:
+    async with one_server({name: [OVERLOADED, FOUND]}) as (client, a):
         with anyio.fail_after(10):
             await client.run(make())
         # A little later than the scope, which must be what ends the operation.
-        assert limits(deployment, name) == near(10_005, 9905)
-
-
-async def test_a_scope_leaves_cursors_alone() -> None:
-    # maxTimeMS of a find holds for the getMores as well, which may be made outside of the scope.
-    deployment = replica_set()
-    async with driver(deployment) as client:
-        with anyio.fail_after(10):
-            await client.run(find())
-            await client.run(Find("db", "coll", {}, max_time_ms=20_000))
-            await client.run(get_more())
-        assert limits(deployment, "find") == [None, 20_000]
-        assert limits(deployment, "getMore") == [None]
+        assert limits(a, name) == near(10_005, 9905)
 
 
 async def test_the_earliest_scope_counts() -> None:
-    deployment = replica_set()
-    async with driver(deployment) as client:
+    async with one_server() as (client, a):
         with anyio.fail_after(10), anyio.fail_after(5), anyio.fail_after(60):
             await client.run(run_command())
+            # That of a find holds for its getMores as well, which may be made outside of the scope.
+            await client.run(Find("db", "coll", {}, max_time_ms=20_000))
         with anyio.fail_after(10), anyio.CancelScope(shield=True):
             await client.run(run_command())
-        assert limits(deployment, "ping")[0] == pytest.approx(5005, abs=1)
-        assert limits(deployment, "ping")[1] is None
-
-
-@pytest.mark.parametrize(("own", "expected"), [(500, 500), (20_000, 10_005), (0, 10_005), (None, 10_005)])
-async def test_a_scope_only_lowers(own: int | None, expected: int) -> None:
-    deployment = replica_set()
-    async with driver(deployment) as client:
-        with anyio.fail_after(10):
-            await client.run(find_one(max_time_ms=own))
-        assert limits(deployment, "find") == near(expected)
-
-
-@pytest.mark.parametrize(("limit", "expected"), [(2, 2000), (30, 10_005)])
-async def test_a_scope_and_a_deadline(limit: float, expected: int) -> None:
-    deployment = replica_set()
-    async with driver(deployment) as client:
-        with anyio.fail_after(10):
-            await client.run(find_one(), timeout=limit)
-            await client.run(find(), timeout=limit)
-        # The cursor's command has that of the deadline alone.
-        assert limits(deployment, "find") == near(expected, limit * 1000)
-
-
-async def test_a_scope_is_not_shortened_by_the_round_trip_time() -> None:
-    # It may be too late, which is for the scope to say, not for the driver.
-    deployment = replica_set()
-    hello_delay(deployment, "a:1", 0.2)
-    async with driver(deployment, heartbeatFrequencyMS=500) as client:
-        await anyio.sleep(1)
-        for seconds in (10, 0.1):
-            with anyio.fail_after(seconds):
-                await client.run(run_command())
-        assert limits(deployment, "ping") == near(10_005, 105)
+        assert limits(a, "ping") == [pytest.approx(5005, abs=1), None]
+        assert limits(a, "find") == [20_000]
 
 
 async def test_a_scope_that_is_cancelled_already() -> None:
-    deployment = replica_set()
-    async with driver(deployment) as client:
+    async with one_server() as (client, a):
         with anyio.CancelScope() as scope:
             scope.cancel()
             await client.run(find())
         assert scope.cancelled_caught
-        assert not deployment["a:1"].commands()
+        assert not a.commands()
         # No connection was spent on it.
         assert len(client.server().pool.state.idle) == 1
         assert not client.recorder.command_events
@@ -529,9 +391,7 @@ async def test_a_scope_that_is_cancelled_already_costs_no_time() -> None:
 
 
 async def test_an_error_at_the_very_end_of_a_scope_is_left_to_the_scope() -> None:
-    deployment = replica_set()
-    deployment["a:1"].on("find", later(BAD_VALUE, 0.5))
-    async with driver(deployment) as client:
+    async with one_server({"find": later(BAD_VALUE, 0.5)}) as (client, _):
         before = client.now
         # Nobody's scope: what comes after the chance that it gets can be seen.
         with pytest.raises(OperationFailure):
@@ -540,9 +400,7 @@ async def test_an_error_at_the_very_end_of_a_scope_is_left_to_the_scope() -> Non
 
 
 async def test_a_scope_stops_retries_that_do_not_fit() -> None:
-    deployment = replica_set()
-    deployment["a:1"].on("find", OVERLOADED)
-    async with driver(deployment) as client:
+    async with one_server({"find": OVERLOADED}) as (client, _):
         client.drain_to(10)
         with anyio.move_on_after(0.25) as scope:
             error = await fails_after(0.1, client, find())
@@ -555,28 +413,14 @@ async def test_a_scope_stops_retries_that_do_not_fit() -> None:
 
 
 async def test_a_scope_does_not_turn_on_the_rules_of_timeout_ms() -> None:
-    deployment = replica_set()
-    server = deployment["a:1"]
-    async with driver(deployment, maxPoolSize=1, serverSelectionTimeoutMS=1000) as client:
+    async with one_server({"find": HOST_UNREACHABLE}) as (client, _):
         with anyio.fail_after(60):
-            server.on("find", HOST_UNREACHABLE)
             error = await fails(client, find())
-            assert (error.attempts, error.retry_refusal) == (2, "attempts")
-            # Waiting for a connection is not limited by serverSelectionTimeoutMS.
-            server.on("find", FOUND)
-            pool = client.server().pool
-            busy = pool.check_out_now()
-            assert busy is not None
-            async with anyio.create_task_group() as group:
-                group.start_soon(client.run, find())
-                await anyio.sleep(5)
-                pool.check_in(busy)
+        assert (error.attempts, error.retry_refusal) == (2, "attempts")
 
 
 async def test_socket_timeout_holds_in_a_scope() -> None:
-    deployment = replica_set()
-    deployment["a:1"].on("ping", Hang())
-    async with driver(deployment, socketTimeoutMS=500) as client:
+    async with one_server({"ping": Hang()}, socketTimeoutMS=500) as (client, _):
         with anyio.fail_after(60):
             error = await fails_after(0.5, client, run_command())
         assert isinstance(error, NetworkTimeout)
@@ -585,9 +429,7 @@ async def test_socket_timeout_holds_in_a_scope() -> None:
 
 @pytest.mark.parametrize("limit", [float("inf"), 10])
 async def test_the_scope_itself_ends_the_operation(limit: float) -> None:
-    deployment = replica_set()
-    deployment["a:1"].on("find", Hang())
-    async with driver(deployment) as client:
+    async with one_server({"find": Hang()}) as (client, _):
         before = client.now
         with anyio.move_on_after(2) as scope:
             await client.run(find(), timeout=limit)
@@ -610,27 +452,15 @@ async def test_background_work_does_not_see_the_callers_scope() -> None:
     assert scope.cancel_called
 
 
-async def test_answers_mixed_with_a_late_one() -> None:
-    answers: list[Answer] = [later(OVERLOADED, 0.2), later(OVERLOADED, 0.2), FOUND]
-    deployment = replica_set()
-    deployment["a:1"].on("find", *answers)
-    async with driver(deployment) as client:
-        await client.run(find(), timeout=1)
-        assert gaps(deployment["a:1"].times("find")) == [0.3, 0.4]
-        assert limits(deployment, "find") == near(1000, 700, 300)
-
-
 async def test_no_limit_is_a_limit_all_the_same() -> None:
     # timeoutMS=0: the older limits are ignored, and there are retries until one succeeds.
-    deployment = replica_set()
-    deployment["a:1"].on("find", *[HOST_UNREACHABLE] * 5, FOUND)
-    async with driver(deployment) as client:
+    async with one_server({"find": [*[HOST_UNREACHABLE] * 5, FOUND]}) as (client, a):
         await client.core.executor.execute(find(), Call(None, Deadline(is_set=True)))
-        assert len(deployment["a:1"].commands("find")) == 6
+        assert len(a.commands("find")) == 6
         write = Insert("db", "coll", {"_id": 1}, write_concern=WriteConcern(w=2, wtimeout=500))
         await client.core.executor.execute(write, Call(None, Deadline(is_set=True)))
         await client.run(write)
-        concerns = [command.get("writeConcern") for command in deployment["a:1"].commands("insert")]
+        concerns = [command.get("writeConcern") for command in a.commands("insert")]
         assert concerns == [{"w": 2}, {"w": 2, "wtimeout": 500}]
         await client.run(Insert("db", "coll", {"_id": 1}, write_concern=WriteConcern(wtimeout=500)), timeout=5)
-        assert "writeConcern" not in deployment["a:1"].commands("insert")[-1]
+        assert "writeConcern" not in a.commands("insert")[-1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 import warnings
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
@@ -19,11 +20,17 @@ from tests.support.core import replica_set
 from tests.support.kept_errors import without_collector
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from motorlite.testing.scripted import Answer
+    from tests.support.clients import Client
 
 pytestmark = pytest.mark.anyio
 
 WHERE: Final[dict[str, Any]] = {"defaultMaxTimeNamespace": "config.cmongo_settings"}
+
+
+MISSING: Final = object()
 
 
 class Setting:
@@ -50,6 +57,19 @@ class Setting:
         self.document = {"_id": "maxTimeMS", "value": value}
 
 
+@asynccontextmanager
+async def following(
+    value: Any = None, *, deployment: ScriptedDeployment | None = None, **options: Any
+) -> AsyncIterator[tuple[Client, Setting]]:
+    """A client that reads the document, and the document, which exists if it has a value."""
+    deployment = deployment or replica_set()
+    setting = Setting(deployment)
+    if value is not None:
+        setting.value(value)
+    async with scripted_client(deployment, **{**WHERE, **options}) as client:
+        yield client, setting
+
+
 def warned(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [
         record.getMessage()
@@ -59,10 +79,8 @@ def warned(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 async def test_a_change_is_seen_within_ten_seconds() -> None:
-    deployment = replica_set()
-    setting = Setting(deployment)
     assert INTERVAL + LIMIT < 10
-    async with scripted_client(deployment, **WHERE) as client:
+    async with following() as (client, setting):
         # The mongo shell writes doubles.
         for value in (None, 1000, 2000.0, 0, Int64(3000)):
             if value is not None:
@@ -77,10 +95,7 @@ async def test_a_change_is_seen_within_ten_seconds() -> None:
 
 
 async def test_the_document_wins_over_the_option_and_the_application_over_the_document() -> None:
-    deployment = replica_set()
-    setting = Setting(deployment)
-    setting.value(2000)
-    async with scripted_client(deployment, defaultMaxTimeMS=700, **WHERE) as client:
+    async with following(2000, defaultMaxTimeMS=700) as (client, setting):
         # Nothing waits for the first look.
         setting.answer = Hang()
         await client.db.coll.find_one()
@@ -97,10 +112,7 @@ async def test_the_document_wins_over_the_option_and_the_application_over_the_do
 
 
 async def test_a_look_is_an_operation_with_a_deadline_of_its_own() -> None:
-    deployment = replica_set()
-    setting = Setting(deployment)
-    setting.value(50)
-    async with scripted_client(deployment, timeoutMS=20, defaultMaxTimeMS=30, **WHERE):
+    async with following(50, timeoutMS=20, defaultMaxTimeMS=30) as (_, setting):
         await anyio.sleep(11)
         assert len(setting.reads) == 3
         for read in setting.reads:
@@ -109,52 +121,37 @@ async def test_a_look_is_an_operation_with_a_deadline_of_its_own() -> None:
 
 
 async def test_the_document_is_read_from_a_mongos_too() -> None:
-    deployment = ScriptedDeployment(["a:1"], mongos=True)
-    setting = Setting(deployment)
-    setting.value(1000)
-    async with scripted_client(deployment, **WHERE) as client:
+    async with following(1000, deployment=ScriptedDeployment(["a:1"], mongos=True)) as (client, setting):
         await anyio.sleep(10)
         assert client.default_max_time == 1
         # A mongos keeps the collection on its config servers, which may have no primary for a while.
         assert setting.reads[0]["$readPreference"] == {"mode": "primaryPreferred"}
 
 
-@pytest.mark.parametrize("wrong", [None, "1000", True, -1, 0.5, float("nan"), 2**31, [5], DatetimeMS(2**62)])
+@pytest.mark.parametrize("wrong", [MISSING, None, "1000", True, -1, 0.5, float("nan"), 2**31, [5], DatetimeMS(2**62)])
 async def test_a_wrong_value_is_ignored_with_one_warning(wrong: Any, caplog: pytest.LogCaptureFixture) -> None:
-    deployment = replica_set()
-    setting = Setting(deployment)
-    setting.value(1000)
-    async with scripted_client(deployment, **WHERE) as client:
+    async with following(1000) as (client, setting):
         await anyio.sleep(10)
         setting.value(wrong)
+        if wrong is MISSING:
+            del setting.document["value"]
         await anyio.sleep(60)
         assert client.default_max_time == 1
         (message,) = warned(caplog)
         assert message.startswith("the default maxTimeMS in config.cmongo_settings ")
+        assert wrong is not MISSING or message.endswith(": None")
         # Another wrong value is another mistake.
         setting.value("soon")
         await anyio.sleep(60)
-        assert len(warned(caplog)) == (1 if wrong == "soon" else 2)
+        assert len(warned(caplog)) == 2
         setting.value(2000)
         await anyio.sleep(10)
         assert client.default_max_time == 2
 
 
-async def test_a_document_without_a_value(caplog: pytest.LogCaptureFixture) -> None:
-    deployment = replica_set()
-    Setting(deployment).document = {"_id": "maxTimeMS"}
-    async with scripted_client(deployment, defaultMaxTimeMS=700, **WHERE) as client:
-        await anyio.sleep(30)
-        assert client.default_max_time == 0.7
-    (message,) = warned(caplog)
-    assert message.endswith(": None")
-
-
 async def test_a_missing_privilege_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    deployment = replica_set()
-    setting = Setting(deployment)
-    setting.answer = failure(13, message="not authorized")
-    async with scripted_client(deployment, defaultMaxTimeMS=700, **WHERE) as client:
+    async with following(defaultMaxTimeMS=700) as (client, setting):
+        setting.answer = failure(13, message="not authorized")
         await anyio.sleep(60)
         assert client.default_max_time == 0.7
     (message,) = warned(caplog)
@@ -162,10 +159,7 @@ async def test_a_missing_privilege_is_logged_once(caplog: pytest.LogCaptureFixtu
 
 
 async def test_a_server_that_does_not_answer_keeps_the_value(caplog: pytest.LogCaptureFixture) -> None:
-    deployment = replica_set()
-    setting = Setting(deployment)
-    setting.value(1000)
-    async with scripted_client(deployment, **WHERE) as client:
+    async with following(1000) as (client, setting):
         await anyio.sleep(10)
         setting.answer = Hang()
         await anyio.sleep(30)
@@ -178,10 +172,8 @@ async def test_a_server_that_does_not_answer_keeps_the_value(caplog: pytest.LogC
 
 
 async def test_the_close_does_not_wait_for_a_look() -> None:
-    deployment = replica_set()
-    setting = Setting(deployment)
-    setting.answer = Hang()
-    async with scripted_client(deployment, **WHERE) as client:
+    async with following() as (client, setting):
+        setting.answer = Hang()
         await client.db.coll.find_one()
         await anyio.sleep(1)
         assert len(setting.reads) == 1
@@ -214,9 +206,7 @@ async def test_the_looks_do_not_keep_the_client_alive(answer: Answer | None) -> 
 
 
 async def test_without_the_option_nothing_is_looked_for() -> None:
-    deployment = replica_set()
-    setting = Setting(deployment)
-    async with scripted_client(deployment, defaultMaxTimeMS=700) as client:
+    async with following(defaultMaxTimeMS=700, defaultMaxTimeNamespace=None) as (client, setting):
         await client.db.coll.find_one()
         await anyio.sleep(60)
         assert setting.reads == []

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import gc
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -13,16 +14,16 @@ import pytest
 from motorlite.errors import InvalidOperation, PyMongoError
 from motorlite.overload import WaitQueue
 from motorlite.testing.scripted import Close, Hang, Reply, ScriptedDeployment, failure
-from tests.support.clients import scripted_client
 from tests.support.core import OVERLOADED
-from tests.support.transactions import in_use, numbered, replica_set
+from tests.support.transactions import PLACES, Subject, in_a_transaction, in_use, subject
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator, Callable, Coroutine
 
-    from motorlite import AsyncClientSession, AsyncCollection
-    from motorlite.testing.scripted import Answer, ScriptedServer
-    from tests.support.clients import Client
+    from anyio.abc import TaskGroup
+
+    from motorlite import AsyncClientSession
+    from motorlite.testing.scripted import Answer
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -31,21 +32,13 @@ FIRST = {"cursor": {"id": 7, "ns": "db.coll", "firstBatch": [{"_id": 1}, {"_id":
 MORE = {"cursor": {"id": 7, "ns": "db.coll", "nextBatch": [{"_id": 3}]}}
 
 
-class Subject:
-    """A session in a replica set of one member."""
+class Leaving(Subject):
+    """A subject with tasks that outlive its transactions."""
 
-    def __init__(self, server: ScriptedServer, client: Client, session: AsyncClientSession[Any]) -> None:
-        self.server = server
-        self.client = client
-        self.session = session
-        self.coll: AsyncCollection[dict[str, Any]] = client.db.coll
-
-    async def insert(self, session: AsyncClientSession[Any] | None = None) -> None:
-        await self.coll.insert_one({}, session=session or self.session)
+    background: TaskGroup
 
     async def insert_two(self, session: AsyncClientSession[Any] | None = None) -> None:
         """What ``asyncio.gather`` does: the first error is raised while the other operation goes on."""
-        tasks = self.background
         failed: list[Exception] = []
         done = anyio.Event()
 
@@ -56,12 +49,12 @@ class Subject:
                 failed.append(error)
                 done.set()
 
-        tasks.start_soon(one)
-        tasks.start_soon(one)
+        self.background.start_soon(one)
+        self.background.start_soon(one)
         await done.wait()
         raise failed[0]
 
-    async def leave_a_block(self, *operations: Callable[[], Awaitable[None]]) -> None:
+    async def leave_a_block(self, *operations: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Run all operations but the last one in a transaction, and leave it while the last one runs."""
 
         async def block() -> None:
@@ -75,112 +68,88 @@ class Subject:
         with pytest.raises(ZeroDivisionError):
             await block()
 
-    def ends(self) -> list[tuple[str, int]]:
-        return [one for one in numbered(self.server) if one[0] in ("abortTransaction", "commitTransaction")]
-
-    # The tasks that outlive a block.
-    background: Any = None
+    def killed(self) -> list[int]:
+        """The ids of the cursors that were killed."""
+        return sorted(number for command in self.server.commands("killCursors") for number in command["cursors"])
 
 
 @asynccontextmanager
-async def subject(deployment: ScriptedDeployment | None = None, **options: Any) -> AsyncIterator[Subject]:
-    deployment = deployment or replica_set()
-    async with scripted_client(deployment, **options) as client:
-        await client.admin.command("ping")
-        server = deployment.services[0] if deployment.services else deployment["a:1"]
-        server.received.clear()
-        async with anyio.create_task_group() as tasks:
-            it = Subject(server, client, client.start_session())
-            it.background = tasks
+async def leaving(deployment: ScriptedDeployment | None = None, **options: Any) -> AsyncIterator[Leaving]:
+    async with subject(deployment, **options) as made:
+        it = Leaving(made.deployment, made.client, made.session)
+        async with anyio.create_task_group() as it.background:
             yield it
         await it.session.end_session()
-        if not client._core._is_closed:
+        if not it.client._core._is_closed:
             await anyio.sleep(3)
-            assert in_use(client) == 0
-        assert not client._core.executor.open_transactions
+        assert not it.client._core.executor.open_transactions
+
+
+@pytest.fixture
+async def it() -> AsyncIterator[Leaving]:
+    async with leaving() as made:
+        yield made
 
 
 # --- the last operation to leave ---
 
 
-@pytest.mark.parametrize("where", ["block", "with_transaction", "session", "bound session"])
-async def test_operations_at_the_same_time_abort_the_transaction(where: str) -> None:
-    async with subject() as it:
-        it.server.on("insert", SLOW, {"n": 1})
-
-        async def block() -> None:
-            async with it.session.start_transaction():
-                await it.insert_two()
-
-        async def call() -> None:
-            await it.session.with_transaction(it.insert_two)
-
-        async def in_session() -> None:
-            async with it.session:
-                it.session.start_transaction()
-                await it.insert_two()
-
-        async def bound() -> None:
-            async with it.session.bind():
-                it.session.start_transaction()
-                await it.insert_two()
-
-        start = anyio.current_time()
-        with pytest.raises(InvalidOperation, match="one after another"):
-            await {"block": block, "with_transaction": call, "session": in_session, "bound session": bound}[where]()
-        assert anyio.current_time() == start, "nothing waits for the other operation"
-        assert not it.session.in_transaction
-        assert not it.ends()
-        await anyio.sleep(2.5)
-        assert it.ends() == [("abortTransaction", 1)]
-        if not it.session.has_ended:
-            async with it.session.start_transaction():
-                await it.insert()
-            assert it.ends()[-1] == ("commitTransaction", 2)
-
-
-async def test_the_error_of_the_block_is_raised() -> None:
-    async with subject() as it:
-        it.server.on("insert", SLOW)
-        await it.leave_a_block(it.insert)
-        await anyio.sleep(2)
-        assert it.ends() == [("abortTransaction", 1)]
-
-
-@pytest.mark.parametrize("where", ["block", "with_transaction"])
-async def test_a_block_that_ends_while_an_operation_runs(where: str) -> None:
-    """It cannot commit, so it has failed."""
-    async with subject() as it:
-        it.server.on("insert", SLOW)
-
-        async def work(_: object = None) -> None:
-            it.background.start_soon(it.insert)
-            await anyio.sleep(1)
-
-        async def block() -> None:
-            async with it.session.start_transaction():
-                await work()
-
-        with pytest.raises(InvalidOperation, match="still running"):
-            await (block() if where == "block" else it.session.with_transaction(work))
-        assert not it.session.in_transaction
-        await anyio.sleep(2)
-        assert it.ends() == [("abortTransaction", 1)]
-
-
-async def test_the_next_transaction_does_not_wait() -> None:
-    async with subject() as it:
-        it.server.on("insert", {"n": 1}, SLOW, {"n": 1})
-        await it.leave_a_block(it.insert, it.insert)
+@pytest.mark.parametrize("place", PLACES)
+async def test_operations_at_the_same_time_abort_the_transaction(it: Leaving, place: str) -> None:
+    it.server.on("insert", SLOW, {"n": 1})
+    start = anyio.current_time()
+    with pytest.raises(InvalidOperation, match="one after another"):
+        await in_a_transaction(it.session, place, it.insert_two)
+    assert anyio.current_time() == start, "nothing waits for the other operation"
+    assert not it.session.in_transaction
+    assert not it.ends()
+    await anyio.sleep(2.5)
+    assert it.ends() == [("abortTransaction", 1)]
+    assert len(it.client._core.sessions) == 0, "the operation used it still"
+    if not it.session.has_ended:
         async with it.session.start_transaction():
             await it.insert()
-        assert it.ends() == [("commitTransaction", 2)]
-        await anyio.sleep(2)
-        assert it.ends() == [("commitTransaction", 2), ("abortTransaction", 1)]
+        assert it.ends()[-1] == ("commitTransaction", 2)
+
+
+@pytest.mark.parametrize("is_cancelled", [False, True])
+async def test_the_error_of_the_block_is_raised(it: Leaving, is_cancelled: bool) -> None:
+    it.server.on("insert", {"n": 1}, SLOW)
+    with anyio.move_on_after(0.5 if is_cancelled else inf) as scope:
+        await it.leave_a_block(it.insert, it.insert)
+    assert scope.cancelled_caught is is_cancelled, "no error hides the cancellation"
+    await anyio.sleep(2)
+    assert it.ends() == [("abortTransaction", 1)]
+
+
+@pytest.mark.parametrize("place", ["block", "with_transaction"])
+async def test_a_block_that_ends_while_an_operation_runs(it: Leaving, place: str) -> None:
+    """It cannot commit, so it has failed."""
+    it.server.on("insert", SLOW)
+
+    async def work(_: object) -> None:
+        it.background.start_soon(it.insert)
+        await anyio.sleep(1)
+
+    with pytest.raises(InvalidOperation, match="still running"):
+        await in_a_transaction(it.session, place, work)
+    assert not it.session.in_transaction
+    await anyio.sleep(2)
+    assert it.ends() == [("abortTransaction", 1)]
+
+
+async def test_the_next_transaction_does_not_wait(it: Leaving) -> None:
+    it.server.on("insert", {"n": 1}, SLOW, {"n": 1})
+    await it.leave_a_block(it.insert, it.insert)
+    async with it.session.start_transaction():
+        await it.insert()
+    assert it.ends() == [("commitTransaction", 2)]
+    await anyio.sleep(2)
+    assert it.ends() == [("commitTransaction", 2), ("abortTransaction", 1)]
 
 
 async def test_an_operation_that_waits_for_a_connection_is_not_sent() -> None:
-    async with subject(maxPoolSize=1) as it:
+    async with leaving(maxPoolSize=1) as it:
         it.server.on("find", Reply({"cursor": {"id": 0, "ns": "db.coll", "firstBatch": []}}, 2.0))
         errors: list[PyMongoError] = []
 
@@ -198,33 +167,39 @@ async def test_an_operation_that_waits_for_a_connection_is_not_sent() -> None:
         assert [one.name for one in it.server.received] == ["find"]
 
 
-async def test_a_commit_in_flight_is_not_aborted() -> None:
-    async with subject() as it:
-        it.server.on("commitTransaction", Reply({}, 2.0))
-        it.session.start_transaction()
-        await it.insert()
-        it.background.start_soon(it.session.commit_transaction)
-        await anyio.sleep(1)
-        await it.session.end_session()
-        await anyio.sleep(2)
-        assert it.ends() == [("commitTransaction", 1)]
+async def test_a_commit_in_flight_is_not_aborted(it: Leaving) -> None:
+    it.server.on("commitTransaction", Reply({}, 2.0))
+    await it.begin()
+    it.background.start_soon(it.session.commit_transaction)
+    await anyio.sleep(1)
+    await it.session.end_session()
+    await anyio.sleep(2)
+    assert it.ends() == [("commitTransaction", 1)]
 
 
-async def test_behind_a_load_balancer_the_abort_has_the_connection() -> None:
-    async with subject(ScriptedDeployment(["lb:1"], services=1), loadBalanced=True) as it:
+@pytest.mark.parametrize("how", ["block", "session"])
+async def test_behind_a_load_balancer_the_abort_has_the_connection(how: str) -> None:
+    async with leaving(ScriptedDeployment(["lb:1"], services=1), loadBalanced=True) as it:
         it.server.on("insert", {"n": 1}, SLOW)
-        await it.leave_a_block(it.insert, it.insert)
+        if how == "block":
+            await it.leave_a_block(it.insert, it.insert)
+        else:
+            await it.begin()
+            it.background.start_soon(it.insert)
+            await anyio.sleep(0.1)
+            await it.session.end_session()
+        assert in_use(it.client) == 1
         await anyio.sleep(2)
+        assert in_use(it.client) == 0
         assert it.ends() == [("abortTransaction", 1)]
-        used = {one.connection for one in it.server.received if "autocommit" in one.document}
-        assert len(used) == 1
+        assert len({one.connection for one in it.server.received if "autocommit" in one.document}) == 1
 
 
 # --- a commit that was cancelled before it was sent ---
 
 
 @pytest.mark.parametrize(
-    ("where", "then"),
+    ("place", "then"),
     [
         ("block", "nothing"),
         ("block", "operation"),
@@ -233,52 +208,43 @@ async def test_behind_a_load_balancer_the_abort_has_the_connection() -> None:
         ("call", "operation"),
         ("call", "transaction"),
         ("call", "end"),
+        ("call", "drop"),
+        ("call", "commit"),
     ],
 )
-async def test_a_commit_that_was_cancelled_before_it_was_sent(where: str, then: str) -> None:
+async def test_a_commit_that_was_cancelled_before_it_was_sent(place: str, then: str) -> None:
     """The session forgot the transaction, and the server kept it open for a minute."""
-    async with subject(maxPoolSize=1) as it:
+    async with leaving(maxPoolSize=1) as it:
         it.server.on("find", Reply({"cursor": {"id": 0, "ns": "db.coll", "firstBatch": []}}, 2.0))
+        session = it.client.start_session()
 
-        async def work(_: object = None) -> None:
-            await it.insert()
+        async def work(session: AsyncClientSession[Any]) -> None:
+            await it.insert(session)
             it.background.start_soon(it.coll.find_one)  # has the only connection for two seconds
             await anyio.sleep(0.5)
 
         with anyio.move_on_after(1) as scope:
-            if where == "block":
-                async with it.session.start_transaction():
-                    await work()
-            elif where == "with_transaction":
-                await it.session.with_transaction(work)
+            if place == "call":
+                session.start_transaction()
+                await work(session)
+                await session.commit_transaction()
             else:
-                it.session.start_transaction()
-                await work()
-                await it.session.commit_transaction()
+                await in_a_transaction(session, place, work)
         assert scope.cancelled_caught
         if then == "operation":
-            await it.client.admin.command("ping", session=it.session)
+            await it.client.admin.command("ping", session=session)
         elif then == "transaction":
-            async with it.session.start_transaction():
-                await it.insert()
+            async with session.start_transaction():
+                await it.insert(session)
         elif then == "end":
-            await it.session.end_session()
+            await session.end_session()
+        elif then == "drop":
+            del session
+        elif then == "commit":
+            await session.commit_transaction()
         await anyio.sleep(3)
-        assert sorted(it.ends()) == [("abortTransaction", 1)] + [("commitTransaction", 2)] * (then == "transaction")
-
-
-async def test_a_commit_that_was_cancelled_before_it_was_sent_may_be_repeated() -> None:
-    async with subject(maxPoolSize=1) as it:
-        it.server.on("find", Reply({"cursor": {"id": 0, "ns": "db.coll", "firstBatch": []}}, 2.0))
-        it.session.start_transaction()
-        await it.insert()
-        it.background.start_soon(it.coll.find_one)
-        await anyio.sleep(0.5)
-        with anyio.move_on_after(1) as scope:
-            await it.session.commit_transaction()
-        assert scope.cancelled_caught
-        await it.session.commit_transaction()
-        assert it.ends() == [("commitTransaction", 1)]
+        ends = [("abortTransaction", 1), ("commitTransaction", 2)][: 1 + (then == "transaction")]
+        assert sorted(it.ends()) == ([("commitTransaction", 1)] if then == "commit" else ends)
 
 
 # --- aborts that fail ---
@@ -290,38 +256,28 @@ async def test_a_commit_that_was_cancelled_before_it_was_sent_may_be_repeated() 
     [[OVERLOADED] * 6, [Close()] * 2, [failure(6, "RetryableWriteError")] * 2],
     ids=["overloaded", "closed", "unreachable"],
 )
-async def test_an_abort_that_fails_is_repeated(answers: list[Answer], how: str) -> None:
-    async with subject() as it:
-        it.server.on("abortTransaction", *answers, {})
-
-        async def abort() -> None:
-            it.session.start_transaction()
-            await it.insert()
-            await (it.session.abort_transaction() if how == "call" else it.session.end_session())
-
-        async def block() -> None:
+async def test_an_abort_that_fails_is_repeated(it: Leaving, answers: list[Answer], how: str) -> None:
+    it.server.on("abortTransaction", *answers, {})
+    if how in ("call", "session"):
+        await it.begin()
+        await (it.session.abort_transaction() if how == "call" else it.session.end_session())
+    else:
+        with anyio.move_on_after(1), suppress(ZeroDivisionError):
             async with it.session.start_transaction():
                 await it.insert()
                 if how == "cancelled":
                     await anyio.sleep(100)
                 raise ZeroDivisionError
-
-        if how in ("call", "session"):
-            await abort()
-        else:
-            with anyio.move_on_after(1):
-                with pytest.raises(ZeroDivisionError):
-                    await block()
-        await anyio.sleep(60)
-        assert len(it.ends()) == len(answers) + 1
-        assert it.server.received[-1].name == "abortTransaction"
+    await anyio.sleep(60)
+    assert len(it.ends()) == len(answers) + 1
+    assert it.server.received[-1].name == "abortTransaction"
 
 
 @pytest.mark.parametrize(
     "options", [{"waitQueueTimeoutMS": 100}, {"wait_queue": WaitQueue(strategy="queue", max_depth=1)}], ids=str
 )
 async def test_an_abort_that_gets_no_connection_is_repeated(options: dict[str, Any]) -> None:
-    async with subject(maxPoolSize=1, **options) as it:
+    async with leaving(maxPoolSize=1, **options) as it:
         it.server.on("find", Reply({"cursor": {"id": 0, "ns": "db.coll", "firstBatch": []}}, 5.0))
         sessions = [it.client.start_session() for _ in range(7)]
         for session in sessions:
@@ -336,240 +292,205 @@ async def test_an_abort_that_gets_no_connection_is_repeated(options: dict[str, A
         assert len(it.ends()) == 7
 
 
-async def test_an_abort_that_fails_for_ever_is_given_up() -> None:
-    async with subject() as it:
-        it.server.on("abortTransaction", OVERLOADED)
-        it.session.start_transaction()
-        await it.insert()
-        await it.session.abort_transaction()
-        await anyio.sleep(200)
-        assert len(it.ends()) == 6 * 5
+async def test_an_abort_that_fails_for_ever_is_given_up(it: Leaving) -> None:
+    it.server.on("abortTransaction", OVERLOADED)
+    await it.begin()
+    await it.session.abort_transaction()
+    await anyio.sleep(200)
+    assert len(it.ends()) == 6 * 5
 
 
-async def test_an_abort_that_the_server_refuses_is_not_repeated() -> None:
-    async with subject() as it:
-        it.server.on("abortTransaction", failure(251))
-        it.session.start_transaction()
-        await it.insert()
-        await it.session.abort_transaction()
-        await anyio.sleep(60)
-        assert len(it.ends()) == 1
+async def test_an_abort_that_the_server_refuses_is_not_repeated(it: Leaving) -> None:
+    it.server.on("abortTransaction", failure(251))
+    await it.begin()
+    await it.session.abort_transaction()
+    await anyio.sleep(60)
+    assert len(it.ends()) == 1
 
 
 # --- closing the client ---
 
 
-async def test_close_aborts_open_transactions() -> None:
-    async with subject() as it:
-        sessions = [it.client.start_session() for _ in range(3)]
-        for session in sessions:
-            session.start_transaction()
-            await it.insert(session)
-        await it.client.close()
-        assert it.ends() == [("abortTransaction", 1)] * 3
-        for session in sessions:
-            await session.end_session()
+async def test_close_aborts_open_transactions(it: Leaving) -> None:
+    sessions = [it.client.start_session() for _ in range(3)]
+    for session in sessions:
+        await it.begin(session)
+    await it.client.close()
+    assert it.ends() == [("abortTransaction", 1)] * 3
+    for session in sessions:
+        await session.end_session()
+        assert session.has_ended
+    assert len(it.ends()) == 3
 
 
-async def test_close_aborts_when_the_last_operation_has_ended() -> None:
-    async with subject() as it:
-        it.server.on("insert", SLOW)
-        it.session.start_transaction()
-        it.background.start_soon(it.insert)
-        await anyio.sleep(0.5)
-        start = anyio.current_time()
-        await it.client.close()
-        assert it.ends() == [("abortTransaction", 1)]
-        assert anyio.current_time() - start == pytest.approx(1.5, abs=0.1)
+async def test_close_aborts_when_the_last_operation_has_ended(it: Leaving) -> None:
+    it.server.on("insert", SLOW)
+    it.background.start_soon(it.begin)
+    await anyio.sleep(0.5)
+    start = anyio.current_time()
+    await it.client.close()
+    assert it.ends() == [("abortTransaction", 1)]
+    assert anyio.current_time() - start == pytest.approx(1.5, abs=0.1)
 
 
-@pytest.mark.parametrize("where", ["block", "with_transaction", "session", "dropped"])
-async def test_close_aborts_what_a_task_leaves_right_after_its_last_operation(where: str) -> None:
+@pytest.mark.parametrize("place", [*PLACES, "dropped"])
+async def test_close_aborts_what_a_task_leaves_right_after_its_last_operation(it: Leaving, place: str) -> None:
     """The task goes on before the client that closes looks again, and cannot commit."""
-    async with subject() as it:
-        it.server.on("insert", SLOW)
+    it.server.on("insert", SLOW)
 
-        async def leave(session: AsyncClientSession[Any]) -> None:
-            if where == "with_transaction":
-                await session.with_transaction(it.insert)
-            elif where == "block":
-                async with session.start_transaction():
-                    await it.insert(session)
-            else:
-                session.start_transaction()
-                await it.insert(session)
-                if where == "session":
-                    await session.commit_transaction()
+    async def work(session: AsyncClientSession[Any]) -> None:
+        await it.insert(session)
+        if "session" in place:
+            await session.commit_transaction()
 
-        async def task() -> None:
-            session = it.client.start_session()
-            if where == "dropped":
-                await leave(session)
-                return
-            async with session:
-                with pytest.raises(InvalidOperation, match="closed"):
-                    await leave(session)
+    async def task() -> None:
+        if place == "dropped":
+            await it.begin(it.client.start_session())
+            return
+        async with it.client.start_session() as session:
+            with pytest.raises(InvalidOperation, match="closed"):
+                await in_a_transaction(session, place, work)
 
-        it.background.start_soon(task)
-        await anyio.sleep(0.5)
-        await it.client.close()
-        assert it.ends() == [("abortTransaction", 1)]
+    it.background.start_soon(task)
+    await anyio.sleep(0.5)
+    await it.client.close()
+    assert it.ends() == [("abortTransaction", 1)]
 
 
-async def test_close_repeats_an_abort_that_has_failed() -> None:
-    async with subject() as it:
-        it.server.on("abortTransaction", *[OVERLOADED] * 6, {})
-        it.session.start_transaction()
-        await it.insert()
-        await it.session.abort_transaction()
-        start = anyio.current_time()
-        await it.client.close()
-        assert len(it.ends()) == 7
-        assert anyio.current_time() - start < 0.1
+async def test_close_repeats_an_abort_that_has_failed(it: Leaving) -> None:
+    it.server.on("abortTransaction", *[OVERLOADED] * 6, {})
+    await it.begin()
+    await it.session.abort_transaction()
+    start = anyio.current_time()
+    await it.client.close()
+    assert len(it.ends()) == 7
+    assert anyio.current_time() - start < 0.1
 
 
 @pytest.mark.parametrize("prefetch", [0, 1])
-async def test_close_kills_open_cursors(prefetch: int) -> None:
-    async with subject() as it:
-        it.server.on("find", *({"cursor": {**FIRST["cursor"], "id": number}} for number in range(1, 11)))
-        it.server.on("getMore", lambda command: {"cursor": {**MORE["cursor"], "id": command["getMore"]}})
-        cursors = [it.coll.find(prefetch=prefetch) for _ in range(10)]
-        for cursor in cursors:
-            await cursor.next()
-        await anyio.sleep(0.1)
-        await it.client.close()
-        killed = [number for command in it.server.commands("killCursors") for number in command["cursors"]]
-        assert sorted(killed) == list(range(1, 11))
-        for cursor in cursors:
-            with pytest.raises(InvalidOperation, match="closed"):
-                await cursor.to_list()
-            await cursor.close()
+async def test_close_kills_open_cursors(it: Leaving, prefetch: int) -> None:
+    it.server.on("find", *({"cursor": {**FIRST["cursor"], "id": number}} for number in range(1, 11)))
+    it.server.on("getMore", lambda command: {"cursor": {**MORE["cursor"], "id": command["getMore"]}})
+    cursors = [it.coll.find(prefetch=prefetch) for _ in range(10)]
+    for cursor in cursors:
+        await cursor.next()
+    await anyio.sleep(0.1)
+    await it.client.close()
+    assert it.killed() == list(range(1, 11))
+    for cursor in cursors:
+        with pytest.raises(InvalidOperation, match="closed"):
+            await cursor.to_list()
+        await cursor.close()
 
 
-async def test_close_kills_cursors_whose_batch_is_on_its_way() -> None:
-    async with subject() as it:
-        it.server.on("find", FIRST)
-        it.server.on("getMore", Reply(MORE, 1.0))
-        ahead, other = it.coll.find(prefetch=1), it.coll.find({"x": 1})
-        await ahead.next()
-        await anyio.sleep(0.1)
-        it.server.on("find", Reply({"cursor": {**FIRST["cursor"], "id": 8}}, 0.5))
-        opened: list[Any] = []
+async def test_close_kills_cursors_whose_batch_is_on_its_way(it: Leaving) -> None:
+    it.server.on("find", FIRST)
+    it.server.on("getMore", Reply(MORE, 1.0))
+    ahead, other = it.coll.find(prefetch=1), it.coll.find({"x": 1})
+    await ahead.next()
+    await anyio.sleep(0.1)
+    it.server.on("find", Reply({"cursor": {**FIRST["cursor"], "id": 8}}, 0.5))
+    opened: list[Any] = []
 
-        async def read() -> None:
-            opened.append(await other.next())
+    async def read() -> None:
+        opened.append(await other.next())
 
-        it.background.start_soon(read)
-        await anyio.sleep(0.1)
-        await it.client.close()
-        killed = [number for command in it.server.commands("killCursors") for number in command["cursors"]]
-        assert sorted(killed) == [7, 8]
-        assert opened
+    it.background.start_soon(read)
+    await anyio.sleep(0.1)
+    await it.client.close()
+    assert it.killed() == [7, 8]
+    assert opened
 
 
 @pytest.mark.parametrize("wait", [0.0, 0.5])
-async def test_close_kills_a_cursor_whose_caller_left_before_it_opened(wait: float) -> None:
-    async with subject() as it:
-        it.server.on("find", Reply(FIRST, 0.3))
-        with anyio.move_on_after(0.1):
-            await it.coll.find().to_list()
-        await anyio.sleep(wait)
-        start = anyio.current_time()
-        await it.client.close()
-        assert [command["cursors"] for command in it.server.commands("killCursors")] == [[7]]
-        assert anyio.current_time() - start < 0.3
+async def test_close_kills_a_cursor_whose_caller_left_before_it_opened(it: Leaving, wait: float) -> None:
+    it.server.on("find", Reply(FIRST, 0.3))
+    with anyio.move_on_after(0.1):
+        await it.coll.find().to_list()
+    await anyio.sleep(wait)
+    start = anyio.current_time()
+    await it.client.close()
+    assert [command["cursors"] for command in it.server.commands("killCursors")] == [[7]]
+    assert anyio.current_time() - start < 0.3
 
 
-async def test_close_waits_for_no_late_reply_that_opens_no_cursor() -> None:
-    async with subject() as it:
-        it.server.on("count", Hang())
-        with anyio.move_on_after(0.1):
-            await it.coll.estimated_document_count()
-        start = anyio.current_time()
-        await it.client.close()
-        assert anyio.current_time() - start < 0.1
+async def test_close_waits_for_no_late_reply_that_opens_no_cursor(it: Leaving) -> None:
+    it.server.on("count", Hang())
+    with anyio.move_on_after(0.1):
+        await it.coll.estimated_document_count()
+    start = anyio.current_time()
+    await it.client.close()
+    assert anyio.current_time() - start < 0.1
 
 
-async def test_close_takes_no_longer_than_its_grace() -> None:
-    async with subject() as it:
-        for name in ("abortTransaction", "killCursors"):
-            it.server.on(name, Hang())
-        it.server.on("find", FIRST)
+async def test_close_takes_no_longer_than_its_grace(it: Leaving) -> None:
+    for name in ("abortTransaction", "killCursors"):
+        it.server.on(name, Hang())
+    it.server.on("find", FIRST)
+    cursor = it.coll.find()
+    await cursor.next()
+    it.session.start_transaction()
+    await it.insert()
+    start = anyio.current_time()
+    await it.client.close()
+    assert anyio.current_time() - start <= 5.1
+
+
+async def test_close_ends_the_sessions_of_open_cursors(it: Leaving) -> None:
+    it.server.on("find", FIRST)
+    cursor = it.coll.find()
+    await cursor.next()
+    (found,) = it.server.commands("find")
+    await it.client.close()
+    assert [one.name for one in it.server.received] == ["find", "killCursors", "endSessions"]
+    (end,) = it.server.commands("endSessions")
+    assert found["lsid"] in end["endSessions"]
+    assert await cursor.next() == {"_id": 2}
+    with pytest.raises(InvalidOperation, match="closed"):
+        await cursor.next()
+
+
+async def test_cursors_and_sessions_that_have_ended_are_not_kept(it: Leaving) -> None:
+    it.server.on("find", FIRST)
+    for _ in range(3):
         cursor = it.coll.find()
         await cursor.next()
-        it.session.start_transaction()
-        await it.insert()
-        start = anyio.current_time()
-        await it.client.close()
-        assert anyio.current_time() - start <= 5.1
-
-
-async def test_close_ends_the_sessions_of_open_cursors() -> None:
-    async with subject() as it:
-        it.server.on("find", FIRST)
-        cursor = it.coll.find()
-        await cursor.next()
-        (found,) = it.server.commands("find")
-        await it.client.close()
-        assert [one.name for one in it.server.received] == ["find", "killCursors", "endSessions"]
-        (end,) = it.server.commands("endSessions")
-        assert found["lsid"] in end["endSessions"]
-        assert await cursor.next() == {"_id": 2}
-        with pytest.raises(InvalidOperation, match="closed"):
-            await cursor.next()
-
-
-async def test_cursors_and_sessions_that_have_ended_are_not_kept() -> None:
-    async with subject() as it:
-        it.server.on("find", FIRST)
-        for _ in range(3):
-            cursor = it.coll.find()
-            await cursor.next()
-            await cursor.close()
-            del cursor
-            async with it.client.start_session() as session, session.start_transaction():
-                await it.insert(session)
-        gc.collect()
-        core = it.client._core
-        assert not [one for one in core.open_cursors if one.cursor_id]
-        assert not core.executor.open_transactions
-        it.server.received.clear()
-        await it.client.close()
-        assert {one.name for one in it.server.received} == {"endSessions"}
-
-
-async def test_an_error_of_a_background_abort_is_no_error_of_the_session() -> None:
-    async with subject() as it:
-        it.server.on("abortTransaction", *[OVERLOADED] * 6, {})
-        it.session.start_transaction()
-        await it.insert()
-        await it.session.abort_transaction()
-        with pytest.raises(InvalidOperation, match="twice"):
-            await it.session.abort_transaction()
-        async with it.session.start_transaction():
-            await it.insert()
-        assert it.ends()[-1] == ("commitTransaction", 2)
+        await cursor.close()
+        del cursor
+        async with it.client.start_session() as session, session.start_transaction():
+            await it.insert(session)
+    gc.collect()
+    core = it.client._core
+    assert not [one for one in core.open_cursors if one.cursor_id]
+    assert not core.executor.open_transactions
+    it.server.received.clear()
+    await it.client.close()
+    assert {one.name for one in it.server.received} == {"endSessions"}
 
 
 # --- cursors of transactions, behind a load balancer ---
 
 
-def balanced() -> ScriptedDeployment:
-    return ScriptedDeployment(["lb:1"], services=2)
-
-
-def connections(deployment: ScriptedDeployment, name: str) -> list[tuple[int, int]]:
+def connections(it: Subject, name: str) -> list[tuple[int, int]]:
     """The service and the connection of each command of this name."""
     return [
         (number, one.connection)
-        for number, service in enumerate(deployment.services)
+        for number, service in enumerate(it.deployment.services)
         for one in service.received
         if one.name == name
     ]
 
 
-def open_streams(deployment: ScriptedDeployment) -> set[Any]:
-    return {stream for service in deployment.services for stream in service.open_connections}
+def open_streams(it: Subject) -> set[Any]:
+    return {stream for service in it.deployment.services for stream in service.open_connections}
+
+
+@asynccontextmanager
+async def balanced() -> AsyncIterator[Leaving]:
+    """Two services, where cursors stay open."""
+    async with leaving(ScriptedDeployment(["lb:1"], services=2), loadBalanced=True) as it:
+        it.on("find", FIRST)
+        yield it
 
 
 async def wait_for_the_kill(seconds: float = 1.0) -> None:
@@ -580,18 +501,15 @@ async def wait_for_the_kill(seconds: float = 1.0) -> None:
 @pytest.mark.parametrize("how", ["close", "drop", "cancelled"])
 @pytest.mark.parametrize("when", ["in progress", "busy", "committed", "aborted", "next", "ended"])
 async def test_the_cursor_of_a_transaction_is_killed_on_its_connection_or_that_closes(when: str, how: str) -> None:
-    deployment = balanced()
-    for service in deployment.services:
-        service.on("find", FIRST)
-        service.on("insert", {"n": 1}, {"n": 1}, SLOW)
-        service.on("killCursors", Hang() if how == "cancelled" else {"cursorsKilled": [7]})
-    async with subject(deployment, loadBalanced=True) as it:
+    async with balanced() as it:
+        it.on("insert", {"n": 1}, {"n": 1}, SLOW)
+        it.on("killCursors", Hang() if how == "cancelled" else {"cursorsKilled": [7]})
         it.session.start_transaction()
         cursor = it.coll.find(session=it.session)
         await cursor.next()
         await it.insert()
         await it.insert()
-        (place,), streams = connections(deployment, "find"), open_streams(deployment)
+        (place,), streams = connections(it, "find"), open_streams(it)
         if when == "busy":
             it.background.start_soon(it.insert)
             await anyio.sleep(0.1)
@@ -610,39 +528,33 @@ async def test_the_cursor_of_a_transaction_is_killed_on_its_connection_or_that_c
             with anyio.move_on_after(0.5):
                 await cursor.close()
         await wait_for_the_kill(3)
-        kills = connections(deployment, "killCursors")
+        kills = connections(it, "killCursors")
         assert kills == ([place] if when == "in progress" and how != "drop" else [])
         await it.session.end_session()
         await wait_for_the_kill()
-        lost = streams - open_streams(deployment)
+        lost = streams - open_streams(it)
         assert len(lost) == (0 if kills and how == "close" else 1), "its end ends a cursor that was not killed"
 
 
 async def test_the_connection_of_a_transaction_whose_cursors_have_ended_is_kept() -> None:
-    deployment = balanced()
-    for service in deployment.services:
-        service.on("find", FIRST)
-        service.on("getMore", {"cursor": {"id": 0, "ns": "db.coll", "nextBatch": []}})
-    async with subject(deployment, loadBalanced=True) as it:
+    async with balanced() as it:
+        it.on("getMore", {"cursor": {"id": 0, "ns": "db.coll", "nextBatch": []}})
         async with it.session.start_transaction():
             assert len(await it.coll.find(session=it.session).to_list()) == 2
-        streams = open_streams(deployment)
+        streams = open_streams(it)
         await it.session.end_session()
         await wait_for_the_kill()
-        assert open_streams(deployment) >= streams
+        assert open_streams(it) >= streams
 
 
 @pytest.mark.parametrize(
     "reply", [{"cursorsKilled": 7}, {"cursorsKilled": [{}]}, {"cursor": 7}, {"cursor": {"id": "x"}}]
 )
 async def test_odd_replies_about_cursors(reply: dict[str, Any]) -> None:
-    deployment = balanced()
-    for service in deployment.services:
-        service.on("find", FIRST)
-        service.on("killCursors", reply)
-    async with subject(deployment, loadBalanced=True) as it:
+    async with balanced() as it:
+        it.on("killCursors", reply)
         async with it.session.start_transaction():
             cursor = it.coll.find(session=it.session)
             await cursor.next()
             await cursor.close()
-        assert not connections(deployment, "abortTransaction")
+        assert not connections(it, "abortTransaction")

@@ -12,9 +12,8 @@ import pytest
 from motorlite import OverloadRetry
 from motorlite.errors import OperationFailure, PyMongoError
 from motorlite.monitoring import CommandListener
-from motorlite.testing.scripted import Close, Reply, ScriptedDeployment, failure, overloaded
-from tests.support.clients import scripted_client
-from tests.support.core import replica_set
+from motorlite.testing.scripted import Close, Reply, failure, overloaded
+from tests.support.clients import one_member
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,7 +58,7 @@ def messages(caplog: pytest.LogCaptureFixture) -> set[str | None]:
 
 @pytest.mark.parametrize("name", ["motorlite.command", "motorlite", ""])
 async def test_a_level_that_changes_later_takes_effect(name: str, caplog: pytest.LogCaptureFixture) -> None:
-    async with scripted_client(ScriptedDeployment(["a:1"])) as client:
+    async with one_member() as (client, _):
         await client.db.coll.find_one()
         assert "Command started" not in messages(caplog)
         logging.getLogger(name).setLevel(logging.DEBUG)
@@ -72,7 +71,7 @@ async def test_a_level_that_changes_later_takes_effect(name: str, caplog: pytest
 
 
 async def test_a_level_of_pools_that_changes_later_takes_effect(caplog: pytest.LogCaptureFixture) -> None:
-    async with scripted_client(ScriptedDeployment(["a:1"])) as client:
+    async with one_member() as (client, _):
         await client.db.coll.find_one()
         logging.getLogger("motorlite.connection").setLevel(logging.DEBUG)
         await client.db.coll.find_one()
@@ -85,7 +84,7 @@ async def test_a_level_of_pools_that_changes_later_takes_effect(caplog: pytest.L
 
 async def test_logging_that_is_disabled_for_all(caplog: pytest.LogCaptureFixture) -> None:
     logging.getLogger("motorlite").setLevel(logging.DEBUG)
-    async with scripted_client(ScriptedDeployment(["a:1"])) as client:
+    async with one_member() as (client, _):
         is_published = []
         for level in (logging.NOTSET, logging.CRITICAL, logging.NOTSET):
             logging.disable(level)
@@ -97,7 +96,7 @@ async def test_logging_that_is_disabled_for_all(caplog: pytest.LogCaptureFixture
 async def test_loggers_that_a_configuration_disabled_stay_cheap() -> None:
     logging.getLogger("motorlite").setLevel(logging.DEBUG)
     logging.getLogger("motorlite.command").disabled = True
-    async with scripted_client(ScriptedDeployment(["a:1"])) as client:
+    async with one_member() as (client, _):
         await client.db.coll.find_one()
         publishers = client._core._publishers
         assert not publishers.command
@@ -109,24 +108,22 @@ async def test_the_first_retry_is_for_people_and_the_refusal_reaches_the_caller(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     logging.getLogger("motorlite.retry").setLevel(logging.DEBUG)
-    deployment = ScriptedDeployment(["a:1"])
-    deployment["a:1"].on("find", *[overloaded()] * 3)
     policy = OverloadRetry(max_retries=2)
-    async with scripted_client(deployment, overload_policy=policy) as client:
-        with pytest.raises(OperationFailure):
-            await client.db.coll.find_one()
-    assert [(level, text[:19]) for level, text in lines(caplog, logging.DEBUG)] == [
-        ("INFO", 'Attempt 1 of "find"'),
-        ("DEBUG", 'Attempt 2 of "find"'),
-        ("DEBUG", 'Attempt 3 of "find"'),
-    ]
+    async with one_member({"find": overloaded()}, overload_policy=policy) as (client, _):
+        for first in ("INFO", "DEBUG", "DEBUG"):
+            with pytest.raises(OperationFailure):
+                await client.db.coll.find_one()
+            # At debug, nothing is left out.
+            assert [(level, text[:19]) for level, text in lines(caplog, logging.DEBUG)] == [
+                (first, 'Attempt 1 of "find"'),
+                ("DEBUG", 'Attempt 2 of "find"'),
+                ("DEBUG", 'Attempt 3 of "find"'),
+            ]
 
 
 async def test_a_storm_is_a_line_every_ten_seconds(caplog: pytest.LogCaptureFixture) -> None:
     logging.getLogger("motorlite.retry").setLevel(logging.INFO)
-    deployment = ScriptedDeployment(["a:1"])
-    deployment["a:1"].on("find", *[failure(91), FOUND] * 8)
-    async with scripted_client(deployment) as client:
+    async with one_member({"find": [*[failure(91), FOUND] * 8]}) as (client, _):
         for pause in (0, 0, 0, 0, 11, 0, 11, 0):
             await anyio.sleep(pause)
             await client.db.coll.find_one()
@@ -136,32 +133,19 @@ async def test_a_storm_is_a_line_every_ten_seconds(caplog: pytest.LogCaptureFixt
     assert texts[2].endswith(". Similar messages left out: 1")
 
 
-async def test_at_debug_nothing_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
-    logging.getLogger("motorlite.retry").setLevel(logging.DEBUG)
-    deployment = ScriptedDeployment(["a:1"])
-    deployment["a:1"].on("find", *[overloaded()] * 3)
-    async with scripted_client(deployment, overload_policy=OverloadRetry(max_retries=0)) as client:
-        for _ in range(3):
-            with pytest.raises(OperationFailure):
-                await client.db.coll.find_one()
-    levels = [record.levelname for record in caplog.records if record.name == "motorlite.retry"]
-    assert levels == ["DEBUG"] * 3
-
-
 @pytest.mark.parametrize("options", [{"retryReads": False}, {"timeoutMS": 100}])
 async def test_what_the_caller_gets_as_an_exception_is_not_logged(
     options: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     """Raise or log, not both: who catches the error decides whether it is worth a line."""
     logging.getLogger("motorlite").setLevel(logging.INFO)
-    deployment = ScriptedDeployment(["a:1"])
     policy = OverloadRetry(max_retries=0)
-    async with scripted_client(deployment, overload_policy=policy, **options) as client:
+    async with one_member(overload_policy=policy, **options) as (client, a):
         await client.aconnect(timeoutMS=5000)
         caplog.clear()
         replies: list[Answer] = [overloaded(), failure(13), failure(11000)]
         for reply in [*replies, Reply(FOUND, 0.5)] if "timeoutMS" in options else replies:
-            deployment["a:1"].on("find", reply)
+            a.on("find", reply)
             with pytest.raises(PyMongoError):
                 await client.db.coll.find_one()
     assert lines(caplog) == []
@@ -169,12 +153,11 @@ async def test_what_the_caller_gets_as_an_exception_is_not_logged(
 
 async def test_an_outage_with_many_callers_is_a_few_lines(caplog: pytest.LogCaptureFixture) -> None:
     logging.getLogger("motorlite").setLevel(logging.INFO)
-    deployment = ScriptedDeployment(["a:1"])
-    async with scripted_client(deployment, serverSelectionTimeoutMS=60_000) as client:
+    async with one_member(serverSelectionTimeoutMS=60_000) as (client, a):
         await client.db.coll.find_one()
         caplog.clear()
-        deployment["a:1"].is_down = True
-        deployment["a:1"].drop_connections()
+        a.is_down = True
+        a.drop_connections()
         await anyio.sleep(1)
         failed: list[PyMongoError] = []
 
@@ -204,7 +187,7 @@ async def test_a_listener_that_always_fails_is_a_few_lines(caplog: pytest.LogCap
         def started(self, event: object) -> None:
             raise LookupError("a bug of the application")
 
-    async with scripted_client(ScriptedDeployment(["a:1"]), event_listeners=[Broken()]) as client:
+    async with one_member(event_listeners=[Broken()]) as (client, _):
         for pause in (0, 0, 0, 11):
             await anyio.sleep(pause)
             await client.db.coll.find_one()
@@ -216,20 +199,17 @@ async def test_a_listener_that_always_fails_is_a_few_lines(caplog: pytest.LogCap
 async def test_a_transaction_that_is_to_be_repeated_is_no_warning(caplog: pytest.LogCaptureFixture) -> None:
     conflict = failure(112, "TransientTransactionError")
     stepping_down = failure(189, "TransientTransactionError")
-    deployment = replica_set()
-    deployment["a:1"].on("insert", conflict, overloaded(), conflict, stepping_down, Close(), {"n": 1})
-    async with scripted_client(deployment) as client, client.start_session() as session:
+    answers = [conflict, overloaded(), conflict, stepping_down, Close(), {"n": 1}]
+    async with one_member({"insert": answers}) as (client, a), client.start_session() as session:
         await client.admin.command("ping")
         await session.with_transaction(lambda session: client.db.coll.insert_one({}, session=session))
     assert [line for line in lines(caplog, logging.WARNING) if "Attempt" in line[1]] == []
-    assert len(deployment["a:1"].commands("insert")) == 6
+    assert len(a.commands("insert")) == 6
 
 
 async def test_a_server_that_dies_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     logging.getLogger("motorlite").setLevel(logging.INFO)
-    deployment = ScriptedDeployment(["a:1"])
-    deployment["a:1"].on("find", FOUND, Close(), FOUND)
-    async with scripted_client(deployment) as client:
+    async with one_member({"find": [FOUND, Close(), FOUND]}) as (client, _):
         await client.db.coll.find_one()
         assert [text for _, text in lines(caplog) if "reachable" in text] == []
         await client.db.coll.find_one()
@@ -243,8 +223,6 @@ async def test_a_server_that_dies_is_a_warning(caplog: pytest.LogCaptureFixture)
 async def test_a_reply_that_is_late_is_no_lost_connection(caplog: pytest.LogCaptureFixture) -> None:
     """The connection awaits the reply, and is used again."""
     logging.getLogger("motorlite").setLevel(logging.INFO)
-    deployment = ScriptedDeployment(["a:1"])
-    deployment["a:1"].on("find", FOUND, Reply(FOUND, 1.5), FOUND, Close(), FOUND)
 
     async def attempt(client: Client) -> logging.LogRecord:
         caplog.clear()
@@ -252,7 +230,8 @@ async def test_a_reply_that_is_late_is_no_lost_connection(caplog: pytest.LogCapt
         (record,) = [record for record in caplog.records if record.name == "motorlite.retry"]
         return record
 
-    async with scripted_client(deployment, socketTimeoutMS=1000, defaultMaxTimeMS=60_000) as client:
+    answers = {"find": [FOUND, Reply(FOUND, 1.5), FOUND, Close(), FOUND]}
+    async with one_member(answers, socketTimeoutMS=1000, defaultMaxTimeMS=60_000) as (client, _):
         await client.db.coll.find_one()
         record = await attempt(client)
         assert " on a:1 failed (no reply in time): retrying in 0.0 ms. " in record.getMessage()
@@ -265,21 +244,20 @@ async def test_a_reply_that_is_late_is_no_lost_connection(caplog: pytest.LogCapt
 
 async def test_each_outage_has_a_line_about_those_who_wait(caplog: pytest.LogCaptureFixture) -> None:
     logging.getLogger("motorlite").setLevel(logging.INFO)
-    deployment = ScriptedDeployment(["a:1"])
-    options = {"serverSelectionTimeoutMS": 1000, "heartbeatFrequencyMS": 500}
-    async with scripted_client(deployment, **options) as client:
+    options: dict[str, Any] = {"serverSelectionTimeoutMS": 1000, "heartbeatFrequencyMS": 500}
+    async with one_member(**options) as (client, a):
         await client.db.coll.find_one()
-        start = deployment.now()
+        start = anyio.current_time()
         for _ in range(2):
-            deployment["a:1"].is_down = True
-            deployment["a:1"].drop_connections()
+            a.is_down = True
+            a.drop_connections()
             await anyio.sleep(1)
             for _ in range(2):
                 with pytest.raises(PyMongoError):
                     await client.db.coll.find_one()
-            deployment["a:1"].is_down = False
+            a.is_down = False
             await client.db.coll.find_one()
-        assert deployment.now() - start < 10
+        assert anyio.current_time() - start < 10
     waits = [record.getMessage() for record in caplog.records if record.name == "motorlite.serverSelection"]
     # The client's first operation waits as well, before the server is known.
     assert ["Similar" in text for text in waits] == [False, False, True]

@@ -8,7 +8,6 @@ import anyio
 import pymongo
 import pytest
 
-import motorlite
 from motorlite.errors import PyMongoError
 from motorlite.testing.scripted import Hang, ScriptedDeployment
 from tests.support.clients import scripted_client
@@ -46,30 +45,6 @@ async def test_it_ends_the_wait_and_tells_the_server() -> None:
     assert [command["maxTimeMS"] for command in server["a:1"].commands("find")] == [pytest.approx(2000, abs=20)]
 
 
-@pytest.mark.parametrize(
-    ("outer", "inner", "seconds"),
-    [
-        ((pymongo, 1), (motorlite, 2), 1),
-        ((motorlite, 1), (pymongo, 2), 1),
-        ((pymongo, 2), (motorlite, 1), 1),
-        ((pymongo, 5), (pymongo, 1), 1),
-        ((pymongo, 1), (pymongo, 5), 1),
-    ],
-)
-async def test_the_nearer_one_wins(outer: tuple[Any, float], inner: tuple[Any, float], seconds: float) -> None:
-    async with scripted_client(deployment()) as client:
-        with outer[0].timeout(outer[1]), inner[0].timeout(inner[1]):
-            await times_out(seconds, client.d.c.find_one())
-
-
-@pytest.mark.parametrize("inner", [None, 0])
-async def test_a_block_that_is_lifted(inner: float | None) -> None:
-    async with scripted_client(deployment()) as client:
-        with anyio.move_on_after(30) as scope, pymongo.timeout(1), pymongo.timeout(inner):
-            await client.d.c.find_one()
-        assert scope.cancelled_caught
-
-
 async def test_a_cancel_scope_around_it() -> None:
     async with scripted_client(deployment()) as client:
         with anyio.move_on_after(1) as scope, pymongo.timeout(2):
@@ -97,9 +72,3 @@ async def test_with_transaction() -> None:
 
         with pymongo.timeout(2):
             await times_out(2, session.with_transaction(insert))
-
-
-async def test_a_task_started_in_a_block_has_its_limit() -> None:
-    async with scripted_client(deployment()) as client, anyio.create_task_group() as tasks:
-        with pymongo.timeout(2):
-            tasks.start_soon(times_out, 2, client.d.c.find_one())

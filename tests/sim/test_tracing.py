@@ -13,15 +13,15 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import StatusCode
 
 from motorlite.errors import OperationFailure, ServerSelectionTimeoutError
-from motorlite.testing.scripted import Reply, ScriptedDeployment, failure, overloaded
-from tests.support.clients import scripted_client
+from motorlite.testing.scripted import Reply, failure, overloaded
+from tests.support.clients import one_member
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from opentelemetry.sdk.trace import ReadableSpan
 
-    from motorlite import AsyncMongoClient
+    from tests.support.clients import Client
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -61,19 +61,23 @@ class Trace:
 
 @asynccontextmanager
 async def traced(
-    deployment: ScriptedDeployment, *, phases: bool = True, with_transaction: bool = False, **options: Any
-) -> AsyncIterator[tuple[AsyncMongoClient[Any], Trace]]:
+    answers: dict[str, Any] | None = None,
+    *,
+    phases: bool = True,
+    with_transaction: bool = False,
+    is_down: bool = False,
+    **options: Any,
+) -> AsyncIterator[tuple[Client, Trace]]:
     trace = Trace()
     provider = trace.provider
     tracing = {"enabled": True, "phases": phases, "with_transaction": with_transaction, "tracer_provider": provider}
-    async with scripted_client(deployment, tracing=tracing, **options) as client:
+    async with one_member(answers, tracing=tracing, **options) as (client, server):
+        server.is_down = is_down
         yield client, trace
 
 
 async def test_every_attempt_has_its_phases() -> None:
-    deployment = ScriptedDeployment(["a:1"])
-    deployment["a:1"].on("find", overloaded(), FOUND)
-    async with traced(deployment) as (client, trace):
+    async with traced({"find": [overloaded(), FOUND]}) as (client, trace):
         await client.db.coll.find_one()
         reasons = [dict(span.attributes or {}) for span in trace.spans if span.name == "backoff"]
         assert reasons == [{"motorlite.retry.reason": "overload", "motorlite.retry.delay": 0.1}]
@@ -92,17 +96,13 @@ async def test_every_attempt_has_its_phases() -> None:
 
 
 async def test_without_phases_there_are_commands_only() -> None:
-    deployment = ScriptedDeployment(["a:1"])
-    deployment["a:1"].on("find", overloaded(), FOUND)
-    async with traced(deployment, phases=False) as (client, trace):
+    async with traced({"find": [overloaded(), FOUND]}, phases=False) as (client, trace):
         await client.db.coll.find_one()
         assert trace.tree() == ["find db.coll", " find!", " find"]
 
 
 async def test_an_operation_that_gives_up() -> None:
-    deployment = ScriptedDeployment(["a:1"])
-    deployment["a:1"].on("find", overloaded(), failure(2))
-    async with traced(deployment) as (client, trace):
+    async with traced({"find": [overloaded(), failure(2)]}) as (client, trace):
         with pytest.raises(OperationFailure):
             await client.db.coll.find_one()
         assert trace.spans[0].attributes is not None
@@ -114,9 +114,7 @@ async def test_an_operation_that_gives_up() -> None:
 
 
 async def test_no_server() -> None:
-    deployment = ScriptedDeployment(["a:1"])
-    deployment["a:1"].is_down = True
-    async with traced(deployment, serverSelectionTimeoutMS=500) as (client, trace):
+    async with traced(is_down=True, serverSelectionTimeoutMS=500) as (client, trace):
         with pytest.raises(ServerSelectionTimeoutError):
             await client.db.coll.find_one()
         (selection,) = [span for span in trace.spans if span.name == "server selection"]
@@ -125,9 +123,7 @@ async def test_no_server() -> None:
 
 
 async def test_a_full_pool() -> None:
-    deployment = ScriptedDeployment(["a:1"])
-    deployment["a:1"].on("find", Reply(FOUND, 2))
-    async with traced(deployment, maxPoolSize=1, waitQueueTimeoutMS=500) as (client, trace):
+    async with traced({"find": [Reply(FOUND, 2)]}, maxPoolSize=1, waitQueueTimeoutMS=500) as (client, trace):
         await client.admin.command("ping")
         trace.tree()
         async with anyio.create_task_group() as group:
@@ -149,9 +145,7 @@ async def test_a_full_pool() -> None:
 
 
 async def test_concurrent_operations_keep_to_their_parents() -> None:
-    deployment = ScriptedDeployment(["a:1"])
-    deployment["a:1"].on("find", Reply(FOUND, 0.5))
-    async with traced(deployment, phases=False) as (client, trace):
+    async with traced({"find": [Reply(FOUND, 0.5)]}, phases=False) as (client, trace):
         tracer = trace.provider.get_tracer("application")
 
         async def request(number: int) -> None:
@@ -166,17 +160,14 @@ async def test_concurrent_operations_keep_to_their_parents() -> None:
 
 
 async def test_a_cancelled_operation_ends_its_spans() -> None:
-    deployment = ScriptedDeployment(["a:1"])
-    deployment["a:1"].on("find", Reply(FOUND, 5))
-    async with traced(deployment) as (client, trace):
+    async with traced({"find": [Reply(FOUND, 5)]}) as (client, trace):
         with anyio.move_on_after(1):
             await client.db.coll.find_one()
         assert trace.tree() == ["find db.coll!", " attempt!", "  server selection", "  check-out", "  find!"]
 
 
 async def test_background_work_is_in_no_trace_of_a_caller() -> None:
-    deployment = ScriptedDeployment(["a:1"])
-    async with traced(deployment, phases=False) as (client, trace):
+    async with traced(phases=False) as (client, trace):
         with trace.provider.get_tracer("application").start_as_current_span("request"):
             await client.db.coll.find_one()
         await anyio.sleep(30)
@@ -186,10 +177,9 @@ async def test_background_work_is_in_no_trace_of_a_caller() -> None:
 @pytest.mark.parametrize("is_shown", [False, True])
 async def test_a_call_of_with_transaction_has_a_span_if_it_is_asked_for(is_shown: bool) -> None:
     """The specification's text wants one, its test file does not: "convenient transactions"."""
-    deployment = ScriptedDeployment(["a:1"], replica_set="rs")
-    deployment["a:1"].on("insert", failure(112, "TransientTransactionError"), {"n": 1})
+    answers = {"insert": [failure(112, "TransientTransactionError"), {"n": 1}]}
     async with (
-        traced(deployment, phases=False, with_transaction=is_shown) as (client, trace),
+        traced(answers, phases=False, with_transaction=is_shown) as (client, trace),
         client.start_session() as session,
     ):
         with trace.provider.get_tracer("application").start_as_current_span("request"):

@@ -19,8 +19,8 @@ from sentry_sdk.transport import Transport
 
 from motorlite import compat
 from motorlite.errors import AutoReconnect, OperationFailure
-from motorlite.testing.scripted import Close, ScriptedDeployment, failure
-from tests.support.clients import scripted_client
+from motorlite.testing.scripted import Close, failure
+from tests.support.clients import one_member
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,12 +42,10 @@ def installed() -> Iterator[None]:
         listeners[:] = kept
 
 
-async def work() -> None:
+async def work(*listeners: Any) -> None:
     """An insert, a find that fails on the server, and one whose connection breaks."""
-    deployment = ScriptedDeployment(["a:1"], replica_set="rs")
-    deployment["a:1"].on("insert", {"ok": 1, "n": 1})
-    deployment["a:1"].on("find", failure(2), Close(), Close())
-    async with scripted_client(deployment, heartbeatFrequencyMS=500) as client:
+    answers = {"insert": {"ok": 1, "n": 1}, "find": [failure(2), Close(), Close()]}
+    async with one_member(answers, event_listeners=listeners, heartbeatFrequencyMS=500) as (client, _):
         people = client.shop.people
         await people.insert_one(dict(SECRET))
         with pytest.raises(OperationFailure):
@@ -56,7 +54,9 @@ async def work() -> None:
             await people.find_one(SECRET)
 
 
-async def test_pymongo_s_event_loggers(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("is_registered", [True, False])
+async def test_pymongo_s_event_loggers(is_registered: bool, caplog: pytest.LogCaptureFixture) -> None:
+    """They find in every event what they look for, also when the client is given them."""
     caplog.set_level(logging.INFO)
     kinds: Any = (
         event_loggers.CommandLogger,
@@ -65,9 +65,11 @@ async def test_pymongo_s_event_loggers(caplog: pytest.LogCaptureFixture) -> None
         event_loggers.TopologyLogger,
         event_loggers.ConnectionPoolLogger,
     )
-    for kind in kinds:
-        pymongo.monitoring.register(kind())
-    await work()
+    loggers = [kind() for kind in kinds]
+    if is_registered:
+        for each in loggers:
+            pymongo.monitoring.register(each)
+    await work(*([] if is_registered else loggers))
     said = [record.getMessage() for record in caplog.records if record.name == "root"]
     for words in ("Command insert", "Command find", "Heartbeat to server", "Topology", "Server ('a', 1)", "pool"):
         assert any(words.lower() in text.lower() for text in said), words

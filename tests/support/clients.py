@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from motorlite._options.options import ClientOptions
     from motorlite.testing import LocalServer
+    from motorlite.testing.scripted import ScriptedServer
 
 Client = AsyncMongoClient[dict[str, Any]]
 
@@ -70,3 +71,22 @@ async def scripted_client(deployment: ScriptedDeployment, **options: Any) -> Asy
             yield client
     finally:
         await deployment.close()
+
+
+@asynccontextmanager
+async def one_member(
+    answers: Mapping[str, Any] | None = None, *, deployment: ScriptedDeployment | None = None, **options: Any
+) -> AsyncIterator[tuple[Client, ScriptedServer]]:
+    """A client of a replica set with one member, and that member.
+
+    Args:
+        answers: For commands by name, one answer or a list.
+        deployment: Another one; its first server is returned.
+        **options: Of `make_client`.
+    """
+    deployment = deployment or ScriptedDeployment(["a:1"], replica_set="rs")
+    server = next(iter(deployment.servers.values()))
+    for name, given in (answers or {}).items():
+        server.on(name, *(given if isinstance(given, list) else [given]))
+    async with scripted_client(deployment, **options) as client:
+        yield client, server

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from motorlite._topology.server_description import ServerDescription
     from motorlite._topology.topology import Server
     from motorlite.retry import RetryBudget
-    from motorlite.testing.scripted import Answer
+    from motorlite.testing.scripted import Answer, ScriptedServer
 
 A: Address = ("a", 1)
 B: Address = ("b", 1)
@@ -276,3 +276,29 @@ async def fails(client: Driver, operation: Operation[Any], **arguments: Any) -> 
     with pytest.raises(PyMongoError) as raised:
         await client.run(operation, **arguments)
     return raised.value
+
+
+@asynccontextmanager
+async def one_server(
+    answers: Mapping[str, Any] | None = None, *, latency: float = 0.0, **options: Any
+) -> AsyncIterator[tuple[Driver, ScriptedServer]]:
+    """A driver of a replica set with one member, and that member.
+
+    Args:
+        answers: For commands by name, one answer or a list.
+        latency: Seconds that handshakes and checks take.
+        **options: Of `driver`.
+    """
+    deployment = replica_set()
+    server = deployment["a:1"]
+    for name, given in (answers or {}).items():
+        server.on(name, *(given if isinstance(given, list) else [given]))
+    if latency:
+        hello_delay(deployment, "a:1", latency)
+    async with driver(deployment, **options) as client:
+        yield client, server
+
+
+def limits(server: ScriptedServer, name: str) -> list[int | None]:
+    """The maxTimeMS of each command of this name that arrived."""
+    return [command.get("maxTimeMS") for command in server.commands(name)]

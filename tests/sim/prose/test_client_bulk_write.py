@@ -42,8 +42,25 @@ class Scene:
         started: list[CommandStartedEvent] = self.recorder.of(CommandStartedEvent)
         return [event for event in started if event.command_name == name]
 
-    def lengths(self) -> list[int]:
-        return [len(event.command["ops"]) for event in self.events()]
+    def namespaces(self) -> list[list[str]]:
+        """Those of each command."""
+        return [[each["ns"] for each in event.command["nsInfo"]] for event in self.events()]
+
+    async def inserts(self, models: list[Any], lengths: list[int], **options: Any) -> None:
+        """Insert documents, with commands of one operation that have so many writes."""
+        result = await self.client.bulk_write(models, **options)
+        assert result.acknowledged is ("write_concern" not in options)
+        if result.acknowledged:
+            assert result.inserted_count == len(models)
+        assert [len(event.command["ops"]) for event in self.events()] == lengths
+        assert len({event.operation_id for event in self.events()}) == 1
+
+    async def upserts(self, **options: Any) -> CommandStartedEvent:
+        """Insert what has large results. Returns the only getMore."""
+        result = await self.client.bulk_write(large_upserts(), verbose_results=True, **options)
+        assert result.upserted_count == len(result.update_results) == 2
+        (started,) = self.events("getMore")
+        return started
 
     async def fails(self, models: list[Any], **options: Any) -> ClientBulkWriteException:
         with pytest.raises(ClientBulkWriteException) as caught:
@@ -82,20 +99,12 @@ def large_upserts() -> list[Any]:
 
 
 async def test_3_batches_are_split_at_the_number_of_writes(scene: Scene) -> None:
-    result = await scene.client.bulk_write(inserts(MAX_BATCH + 1))
-    assert result.inserted_count == MAX_BATCH + 1
-    assert scene.lengths() == [MAX_BATCH, 1]
-    first, second = scene.events()
-    assert first.operation_id == second.operation_id
+    await scene.inserts(inserts(MAX_BATCH + 1), [MAX_BATCH, 1])
 
 
 async def test_4_batches_are_split_at_the_size_of_the_message(scene: Scene) -> None:
     count = MAX_MESSAGE // MAX_DOCUMENT + 1
-    result = await scene.client.bulk_write(inserts(count, MAX_DOCUMENT - 500))
-    assert result.inserted_count == count
-    assert scene.lengths() == [count - 1, 1]
-    first, second = scene.events()
-    assert first.operation_id == second.operation_id
+    await scene.inserts(inserts(count, MAX_DOCUMENT - 500), [count - 1, 1])
 
 
 @pytest.mark.parametrize("retry_writes", [False])
@@ -118,18 +127,12 @@ async def test_6_write_errors_of_all_batches(scene: Scene, ordered: bool, errors
 
 
 async def test_7_results_that_need_a_get_more(scene: Scene) -> None:
-    result = await scene.client.bulk_write(large_upserts(), verbose_results=True)
-    assert result.upserted_count == 2
-    assert len(result.update_results) == 2
-    assert len(scene.events("getMore")) == 1
+    await scene.upserts()
 
 
 async def test_8_results_that_need_a_get_more_in_a_transaction(scene: Scene) -> None:
     async with scene.client.start_session() as session, await session.start_transaction():
-        result = await scene.client.bulk_write(large_upserts(), verbose_results=True, session=session)
-    assert result.upserted_count == 2
-    assert len(result.update_results) == 2
-    (started,) = scene.events("getMore")
+        started = await scene.upserts(session=session)
     assert started.command["txnNumber"] == scene.events()[0].command["txnNumber"]
     assert started.command["autocommit"] is False
 
@@ -152,20 +155,15 @@ def nearly_full() -> list[Any]:
 
 
 async def test_11_a_known_namespace_needs_no_room(scene: Scene) -> None:
-    models = nearly_full()
-    result = await scene.client.bulk_write([*models, *inserts(1)])
-    assert result.inserted_count == len(models) + 1
-    (event,) = scene.events()
-    assert len(event.command["ops"]) == len(models) + 1
-    assert event.command["nsInfo"] == [{"ns": NAMESPACE}]
+    models = [*nearly_full(), *inserts(1)]
+    await scene.inserts(models, [len(models)])
+    assert scene.namespaces() == [[NAMESPACE]]
 
 
 async def test_11_a_new_namespace_that_does_not_fit(scene: Scene) -> None:
     models, namespace = nearly_full(), "db." + "c" * 200
-    result = await scene.client.bulk_write([*models, *inserts(1, namespace=namespace)])
-    assert result.inserted_count == len(models) + 1
-    assert scene.lengths() == [len(models), 1]
-    assert [event.command["nsInfo"] for event in scene.events()] == [[{"ns": NAMESPACE}], [{"ns": namespace}]]
+    await scene.inserts([*models, *inserts(1, namespace=namespace)], [len(models), 1])
+    assert scene.namespaces() == [[NAMESPACE], [namespace]]
 
 
 @pytest.mark.parametrize(
@@ -180,12 +178,8 @@ async def test_12_what_fits_nowhere_is_an_error_of_the_client(scene: Scene, mode
 async def test_15_unacknowledged_batches(scene: Scene) -> None:
     count = MAX_MESSAGE // MAX_DOCUMENT + 1
     models = inserts(count, MAX_DOCUMENT - 500)
-    result = await scene.client.bulk_write(models, ordered=False, write_concern=WriteConcern(0))
-    assert not result.acknowledged
-    assert scene.lengths() == [count - 1, 1]
-    first, second = scene.events()
-    assert first.operation_id == second.operation_id
-    assert first.command["writeConcern"] == second.command["writeConcern"] == {"w": 0}
+    await scene.inserts(models, [count - 1, 1], ordered=False, write_concern=WriteConcern(0))
+    assert [event.command["writeConcern"] for event in scene.events()] == [{"w": 0}] * 2
     assert len(scene.server.collections[NAMESPACE]) == count
 
 

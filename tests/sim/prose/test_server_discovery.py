@@ -9,16 +9,20 @@ import pytest
 
 from motorlite import AsyncMongoClient
 from motorlite.errors import AutoReconnect, PyMongoError, WriteConcernError
+from motorlite.monitoring import ServerDescriptionChangedEvent
 from motorlite.read_preferences import ReadPreference
 from motorlite.testing.scripted import Close, Reply, ScriptedDeployment, failure
 from tests.support.core import driver, find, insert
 
 if TYPE_CHECKING:
+    from motorlite._operations.contract import Operation
+    from motorlite.testing.scripted import Answer
     from tests.support.core import Driver
 
 pytestmark = pytest.mark.anyio
 
 NOT_PRIMARY, RECOVERING = 10107, 11602
+PRIMARY_LOST = "topology changed ReplicaSetWithPrimary to ReplicaSetNoPrimary"
 SECONDARY = find(selector=ReadPreference.SECONDARY, read_preference=ReadPreference.SECONDARY)
 
 
@@ -40,6 +44,27 @@ def changes(client: Driver) -> list[str]:
     return client.log.words("changed")[:2]
 
 
+async def hits(client: Driver, address: str, operation: Operation[Any], answer: Answer) -> str:
+    """Have a server answer `operation` so that it raises an error; its host's type changes to Unknown.
+
+    Returns what became of the topology.
+    """
+    await settle(client)
+    server = client.deployment[address]
+    server.on(operation.name, answer)
+    with pytest.raises((AutoReconnect, WriteConcernError)):
+        await client.run(operation)
+    role = "RSPrimary" if address == "a:1" else "RSSecondary"
+    server_change, topology_change = changes(client)
+    assert server_change == f"server changed {address[0]} {role} to Unknown"
+    return topology_change
+
+
+async def is_checked_at_once(client: Driver, host: str) -> bool:
+    await anyio.sleep(0.01)
+    return client.types()[host] != "Unknown"
+
+
 def test_plan_1_a_client_can_be_made_when_all_servers_are_unavailable() -> None:
     """Test plan, "All servers unavailable"."""
     client: AsyncMongoClient[dict[str, Any]] = AsyncMongoClient("mongodb://127.0.0.1:1,127.0.0.1:2/?replicaSet=rs")
@@ -48,18 +73,11 @@ def test_plan_1_a_client_can_be_made_when_all_servers_are_unavailable() -> None:
 
 async def test_plan_2_a_network_error_while_writing_to_the_primary() -> None:
     """Test plan, "Network error writing to primary"."""
-    deployment = replica_set()
-    async with driver(deployment, retryWrites=False, connect=False) as client:
-        await settle(client)
-        deployment["a:1"].on("insert", Close())
-        with pytest.raises(AutoReconnect):
-            await client.run(insert())
-        assert changes(client) == [
-            "server changed a RSPrimary to Unknown",
-            "topology changed ReplicaSetWithPrimary to ReplicaSetNoPrimary",
-        ]
+    async with driver(replica_set(), retryWrites=False, connect=False) as client:
+        assert await hits(client, "a:1", insert(), Close()) == PRIMARY_LOST
         await anyio.sleep(5)
-        assert len(deployment["a:1"].hellos) == 1, "that of the operation's connection: no check was made"
+        hellos = client.deployment["a:1"].hellos
+        assert len(hellos) == 1, "that of the operation's connection: no check was made"
 
 
 async def test_plan_3_not_primary_when_reading_from_the_primary() -> None:
@@ -67,76 +85,48 @@ async def test_plan_3_not_primary_when_reading_from_the_primary() -> None:
 
     That the server is not checked at once is for clients with one thread: others request an immediate check.
     """
-    deployment = replica_set()
-    async with driver(deployment, retryReads=False, connect=False) as client:
-        await settle(client)
-        deployment["a:1"].on("find", failure(NOT_PRIMARY))
-        with pytest.raises(AutoReconnect):
-            await client.run(find())
-        assert changes(client) == [
-            "server changed a RSPrimary to Unknown",
-            "topology changed ReplicaSetWithPrimary to ReplicaSetNoPrimary",
-        ]
-        await anyio.sleep(0.01)
-        assert client.types()["a"] == "RSPrimary", "it was checked"
+    async with driver(replica_set(), retryReads=False, connect=False) as client:
+        assert await hits(client, "a:1", find(), failure(NOT_PRIMARY)) == PRIMARY_LOST
+        assert await is_checked_at_once(client, "a")
 
 
 async def test_plan_4_recovering_when_reading_from_a_secondary() -> None:
     """Test plan, '"Node is recovering" error reading with SecondaryOk bit'."""
-    deployment = replica_set()
-    async with driver(deployment, retryReads=False, connect=False) as client:
-        await settle(client)
-        deployment["b:1"].on("find", failure(RECOVERING))
-        with pytest.raises(AutoReconnect):
-            await client.run(SECONDARY)
-        assert changes(client) == [
-            "server changed b RSSecondary to Unknown",
-            "topology changed ReplicaSetWithPrimary to ReplicaSetWithPrimary",
-        ]
-        await anyio.sleep(0.01)
-        assert client.types()["b"] == "RSSecondary", "it was checked at once"
+    async with driver(replica_set(), retryReads=False, connect=False) as client:
+        change = await hits(client, "b:1", SECONDARY, failure(RECOVERING))
+        assert change == "topology changed ReplicaSetWithPrimary to ReplicaSetWithPrimary"
+        assert await is_checked_at_once(client, "b")
 
 
 async def test_plan_5_recovering_in_a_write_concern_error() -> None:
     """Test plan, '"Node is recovering" error from a write concern error'."""
-    deployment = replica_set()
-    async with driver(deployment, retryWrites=False, connect=False) as client:
-        await settle(client)
-        error = {"code": 91, "errmsg": "Replication is being shut down"}
-        deployment["a:1"].on("insert", {"n": 1, "writeConcernError": error})
-        with pytest.raises(WriteConcernError):
-            await client.run(insert())
-        assert changes(client) == [
-            "server changed a RSPrimary to Unknown",
-            "topology changed ReplicaSetWithPrimary to ReplicaSetNoPrimary",
-        ]
-        await anyio.sleep(0.01)
-        assert client.types()["a"] == "RSPrimary", "it was checked at once"
+    error = {"code": 91, "errmsg": "Replication is being shut down"}
+    async with driver(replica_set(), retryWrites=False, connect=False) as client:
+        assert await hits(client, "a:1", insert(), {"n": 1, "writeConcernError": error}) == PRIMARY_LOST
+        assert await is_checked_at_once(client, "a")
 
 
 @pytest.mark.parametrize(
-    ("command", "host", "message"),
+    ("operation", "host", "message"),
     [
-        ("insert", "a", "not master"),
-        ("insert", "a", "not master or secondary; cannot currently read from this replSet member"),
-        ("find", "b", "node is recovering"),
-        ("find", "a", "not master"),
+        (insert(), "a", "not master"),
+        (insert(), "a", "not master or secondary; cannot currently read from this replSet member"),
+        (SECONDARY, "b", "node is recovering"),
+        (find(), "a", "not master"),
     ],
 )
 @pytest.mark.parametrize("order", [("ok", "errmsg"), ("errmsg", "ok")])
 async def test_plan_6_errors_are_recognised_by_their_message(
-    command: str, host: str, message: str, order: tuple[str, str]
+    operation: Operation[Any], host: str, message: str, order: tuple[str, str]
 ) -> None:
     """Test plan, "Parsing": without a code the message counts, and the order of the fields does not."""
-    deployment = replica_set()
-    async with driver(deployment, retryReads=False, retryWrites=False, connect=False) as client:
+    async with driver(replica_set(), retryReads=False, retryWrites=False, connect=False) as client:
         await settle(client)
         fields = {"ok": 0, "errmsg": message}
-        deployment[f"{host}:1"].on(command, Reply({name: fields[name] for name in order}))
-        operation = insert() if command == "insert" else SECONDARY if host == "b" else find()
+        client.deployment[f"{host}:1"].on(operation.name, Reply({name: fields[name] for name in order}))
         with pytest.raises(PyMongoError):
             await client.run(operation)
-        (event,) = [event for event in client.log.events if type(event).__name__ == "ServerDescriptionChangedEvent"][:1]
+        event, *_ = client.log.of(ServerDescriptionChangedEvent)
         assert event.new_description.server_type_name == "Unknown"
         assert message in str(event.new_description.error)
 

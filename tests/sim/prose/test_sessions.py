@@ -81,7 +81,7 @@ async def test_19_explicit_session_raises_without_support() -> None:
         await assert_no_sessions(client)
         async with client.start_session() as session:
             for call in (*READS.values(), *WRITES.values()):
-                with pytest.raises(ConfigurationError, match=r"Sessions are not supported by this|not support"):
+                with pytest.raises(ConfigurationError, match="Sessions are not supported by this MongoDB deployment"):
                     await call(client.db.c, session)
     assert deployment["a:1"].commands() == []
 

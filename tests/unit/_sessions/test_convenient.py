@@ -149,12 +149,12 @@ def test_a_backoff_that_the_callers_scope_would_cut_off() -> None:
 )
 def test_the_error_when_time_ran_out(deadline: Deadline, kind: type[PyMongoError], seconds: str) -> None:
     cause = labelled(TRANSIENT, "another label")
-    cause.address = ("a", 1)
+    cause.address, cause.may_have_been_executed = ("a", 1), True
     error = retries(deadline).timed_out(cause)
     assert type(error) is kind
     assert error.timeout
     assert error.error_labels == {TRANSIENT, "another label"}
-    assert error.address == ("a", 1)
+    assert (error.address, error.may_have_been_executed) == (("a", 1), True)
     assert seconds in str(error)
     assert str(cause) in str(error)
 
@@ -171,11 +171,3 @@ def test_a_commit_that_found_too_little_time_left_is_not_repeated(deadline: Dead
     error = unknown(labelled("SystemOverloadedError", code=462))
     error.retry_refusal = "deadline"
     assert retries(deadline).after_commit(error, START) == (expected, 0)
-
-
-def test_a_timeout_repeats_what_is_known() -> None:
-    error = labelled(UNKNOWN)
-    error.may_have_been_executed = True
-    raised = retries().timed_out(error)
-    assert isinstance(raised, PyMongoError)
-    assert raised.may_have_been_executed

@@ -124,33 +124,30 @@ def test_wrong_ends(end: Callable[[Transaction], bool], state: State, message: s
 
 
 @pytest.mark.parametrize("has_begun", [False, True])
-@pytest.mark.parametrize("state", [State.STARTING, State.IN_PROGRESS, State.COMMITTED])
-def test_commit(state: State, has_begun: bool) -> None:
+@pytest.mark.parametrize(
+    ("end", "state", "after"),
+    [
+        (Transaction.commit, State.STARTING, State.COMMITTED),
+        (Transaction.commit, State.IN_PROGRESS, State.COMMITTED),
+        (Transaction.commit, State.COMMITTED, State.COMMITTED),
+        (Transaction.abort, State.STARTING, State.ABORTED),
+        (Transaction.abort, State.IN_PROGRESS, State.ABORTED),
+    ],
+)
+def test_ends(end: Callable[[Transaction], bool], state: State, after: State, has_begun: bool) -> None:
     transaction = in_state(state, has_begun=has_begun)
-    assert transaction.commit() is has_begun
-    assert transaction.state is State.COMMITTED
-
-
-@pytest.mark.parametrize("has_begun", [False, True])
-@pytest.mark.parametrize("state", [State.STARTING, State.IN_PROGRESS])
-def test_abort(state: State, has_begun: bool) -> None:
-    transaction = in_state(state, has_begun=has_begun)
-    assert transaction.abort() is has_begun
-    assert transaction.state is State.ABORTED
-
-
-@pytest.mark.parametrize("end", [Transaction.commit, Transaction.abort])
-def test_no_end_while_an_operation_runs(end: Callable[[Transaction], bool]) -> None:
-    transaction = in_state(State.IN_PROGRESS)
     transaction.is_busy = True
     with pytest.raises(InvalidOperation, match="must run one after another"):
         end(transaction)
-    assert transaction.state is State.IN_PROGRESS
+    assert transaction.state is state
     session = session_with(transaction)
     assert not session.must_abort
     with pytest.raises(InvalidOperation, match="must run one after another"):
         session.forget_transaction()
     assert session.transaction is transaction
+    transaction.is_busy = False
+    assert end(transaction) is has_begun
+    assert transaction.state is after
 
 
 # --- fields ---
@@ -230,28 +227,19 @@ def test_unpin() -> None:
     assert held.released == 0, "the caller releases it"
 
 
-def test_the_end_of_the_session() -> None:
-    transaction, held = in_state(State.COMMITTED), Held()
-    transaction.connection = held
-    session = session_with(transaction)
-    assert session.end() is held
-    assert session.transaction is None
-    assert session.server_session is not None
-    assert not session.server_session.is_dirty
-
-
 @pytest.mark.parametrize("has_server_session", [False, True])
-def test_the_end_of_the_session_while_an_operation_runs(has_server_session: bool) -> None:
-    """The operation uses both the connection and the server session."""
-    transaction, held = in_state(State.IN_PROGRESS), Held()
-    transaction.connection, transaction.is_busy = held, True
+@pytest.mark.parametrize("is_busy", [False, True])
+def test_the_end_of_the_session(is_busy: bool, has_server_session: bool) -> None:
+    """A running operation uses both the connection and the server session."""
+    transaction, held = in_state(State.IN_PROGRESS if is_busy else State.COMMITTED), Held()
+    transaction.connection, transaction.is_busy = held, is_busy
     session = session_with(transaction)
     if not has_server_session:
         session.server_session = None
-    assert session.end() is None
+    assert session.end() is (None if is_busy else held)
     assert session.transaction is None
-    assert transaction.connection is held
-    assert session.server_session is None or session.server_session.is_dirty
+    assert transaction.connection is (held if is_busy else None)
+    assert session.server_session is None or session.server_session.is_dirty is is_busy
 
 
 def test_moving_the_transaction_to_another_session() -> None:
