@@ -16,7 +16,6 @@ from motorlite.errors import (
     OperationFailure,
     PoolClearedError,
     PyMongoError,
-    ServerSelectionTimeoutError,
 )
 from motorlite.read_preferences import Secondary
 from motorlite.testing import FaultProxy, LocalServer
@@ -44,13 +43,6 @@ STUCK = {"$where": "this._id === 0 || sleep(30000) || true"}
 def proxied() -> Iterator[LocalServer]:
     """A replica set whose members are behind proxies."""
     with LocalServer.start("replicaset", nodes=3, proxied=True) as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def secret() -> Iterator[LocalServer]:
-    """A server with TLS behind a proxy."""
-    with LocalServer.start("standalone", tls=True, proxied=True) as server:
         yield server
 
 
@@ -319,28 +311,6 @@ async def test_everybody_loses_the_primary(proxied: LocalServer, database_name: 
         await assert_nothing_left(client)
 
 
-@pytest.mark.parametrize("towards", ["server", "client"])
-async def test_messages_that_are_cut_short(proxied: LocalServer, database_name: str, towards: Any) -> None:
-    async with make_client(proxied, **WATCHFUL) as client:
-        await all_known(client)
-        primary = await in_thread(proxied.wait_for_primary)
-        proxy = proxied.proxies[primary]
-        proxy.harms = "clients"
-        collection = client[database_name].c
-        await collection.insert_one({"_id": 1, "text": "x" * 100_000})
-        proxy.cut_after(50_000, towards)
-        document = {"_id": 2, "text": "x" * 100_000}
-        operation = collection.insert_one(document) if towards == "server" else collection.find_one()
-        with pytest.raises(AutoReconnect) as caught:
-            await operation
-        assert (caught.value.attempts, caught.value.retry_refusal) == (2, "attempts")
-        assert caught.value.has_error_label(RETRYABLE_WRITE) is (towards == "server")
-        proxy.heal()
-        assert await collection.count_documents({}) == 1
-        await collection.insert_one({"_id": 2})
-        await assert_nothing_left(client)
-
-
 @pytest.mark.filterwarnings("ignore:socketTimeoutMS ends only")
 @pytest.mark.parametrize("towards", ["server", "client"])
 async def test_a_silent_connection_is_found_by_the_next_operation(
@@ -369,41 +339,3 @@ async def test_a_silent_connection_is_found_by_the_next_operation(
         proxy.heal()
         heard = towards == "client"
         assert await collection.find_one() == ({"_id": 1, "n": 1} if heard else {"_id": 1})
-
-
-async def test_a_hello_that_comes_byte_by_byte(proxied: LocalServer) -> None:
-    address = await in_thread(proxied.wait_for_primary)
-    proxy = proxied.proxies[address]
-    proxy.harms = "clients"
-    proxy.drip(0.001)
-    uri = f"mongodb://127.0.0.1:{address[1]}/?directConnection=true"
-    async with make_client(uri, connectTimeoutMS=200, serverSelectionTimeoutMS=2_000) as client:
-        with pytest.raises(ServerSelectionTimeoutError, match="time"):
-            await client.admin.command("ping")
-        assert sockets_to({address[1]}) <= 1  # the check that is under way
-        assert background() == {"host": 1, "Monitor._run": 1}
-        proxy.heal()
-        assert await client.admin.command("ping")
-        await assert_nothing_left(client, 1)
-    proxy.drip(0.0001, "server")
-    async with make_client(uri) as client:
-        assert await client.admin.command("ping")
-
-
-@pytest.mark.parametrize("after", [0, 300])
-async def test_a_tls_handshake_that_is_swallowed(secret: LocalServer, after: int) -> None:
-    (address,) = secret.addresses
-    proxy = secret.proxies[address]
-    if after:
-        proxy.limit(after)  # the hello of TLS comes through in part
-    else:
-        proxy.black_hole()
-    try:
-        async with make_client(secret, connectTimeoutMS=1_000, serverSelectionTimeoutMS=2_500) as client:
-            with pytest.raises(ServerSelectionTimeoutError, match="time"):
-                await client.admin.command("ping")
-            proxy.heal()
-            assert await client.admin.command("ping")
-            await assert_nothing_left(client, 1)
-    finally:
-        proxy.heal()

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
-import motorlite
-from motorlite.errors import PyMongoError
 from motorlite.testing import failpoints
 from tests.live.clients import numbered
 from tests.live.load import is_at_rest
@@ -42,24 +40,6 @@ def running(server: LocalServer, database_name: str) -> int:
     """How many finds of the collection `c` the server is executing."""
     asked = {"currentOp": 1, "active": True, "command.find": "c", "ns": f"{database_name}.c"}
     return len(server.command(asked)["inprog"])
-
-
-async def test_after_timeouts(replica_set: LocalServer, database_name: str, fail: Fail) -> None:
-    async with make_client(replica_set) as client:
-        collection = client[database_name].c
-        await collection.insert_one({"_id": 1})
-        fail(replica_set, failpoints.fail_command(["find"], block_ms=600))
-        late = 0
-        while late < 3:
-            with motorlite.timeout(0.2), pytest.raises(PyMongoError) as caught:
-                await collection.find_one()
-            # On a busy machine the time may be over before the command is sent.
-            late += getattr(caught.value, "phase", None) == "reply"
-            await until(lambda: stats(client).pending == 0)
-        assert stats(client).connections_created == 1
-        assert stats(client).replies_drained == late
-        replica_set.command(failpoints.off())
-        assert await collection.find_one() == {"_id": 1}
 
 
 async def test_after_cancellations(replica_set: LocalServer, database_name: str, fail: Fail) -> None:

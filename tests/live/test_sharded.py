@@ -55,29 +55,6 @@ def places(record: Recorder, name: str) -> Counter[Any]:
     return Counter(event.connection_id for event in record.events if event.command_name == name)
 
 
-async def test_both_mongos_are_used(cluster: Cluster, database_name: str) -> None:
-    record = Recorder(CommandStartedEvent)
-    async with make_client(cluster.uri, localThresholdMS=10_000, event_listeners=[record]) as client:
-        await both_known(client)
-        assert client.topology_description.topology_type_name == "Sharded"
-        assert {server.server_type_name for server in client.topology_description.known_servers} == {"Mongos"}
-        for _ in range(40):
-            await client[database_name].coll.find_one()
-    assert places(record, "find").keys() == set(cluster.addresses)
-
-
-async def test_a_slow_mongos_is_outside_of_the_latency_window(
-    cluster: Cluster, proxy: FaultProxy, database_name: str
-) -> None:
-    proxy.delay(0.2)
-    record = Recorder(CommandStartedEvent)
-    async with make_client(uri_behind(proxy, cluster), event_listeners=[record]) as client:
-        await both_known(client)
-        for _ in range(20):
-            await client[database_name].coll.find_one()
-    assert places(record, "find").keys() == {cluster.addresses[1]}
-
-
 async def test_every_batch_comes_from_the_mongos_that_has_the_cursor(cluster: Cluster, database_name: str) -> None:
     """The other one would answer CursorNotFound."""
     record = Recorder(CommandStartedEvent)

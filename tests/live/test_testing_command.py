@@ -125,14 +125,6 @@ async def count_users(uri: str) -> None:
         assert len((await client.admin.command("usersInfo"))["users"]) == 1
 
 
-def test_a_port_that_is_taken() -> None:
-    port = two_free_ports() + 1
-    with socket.create_server(("127.0.0.1", port)), command("--port", str(port - 1), "--nodes", "2") as process:
-        out, err = process.communicate()
-    message = f"port {port} of 127.0.0.1 cannot be used: Address already in use; choose another one with --port\n"
-    assert (out, err, process.returncode) == ("", message, 1)
-
-
 def test_a_port_for_a_proxy() -> None:
     port = free_port()
     with LocalServer.start(port=port, proxied=True) as server:

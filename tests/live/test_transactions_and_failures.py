@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 PATIENT: dict[str, Any] = {"w": "majority", "connectTimeoutMS": 400, "heartbeatFrequencyMS": 500}
-KILLS, TASKS, ACCOUNTS, BALANCE = 5, 20, 50, 1000
+KILLS, TASKS, ACCOUNTS, BALANCE = 2, 20, 50, 1000
 
 
 class Bank:
