@@ -8,6 +8,7 @@ import anyio
 import pytest
 
 from motorlite.errors import ConnectionFailure, DuplicateKeyError, OperationFailure
+from tests.live.clients import open_cursors
 from tests.live.load import assert_nothing_left
 from tests.support.clients import Client, make_client
 from tests.support.events import Recorder
@@ -95,13 +96,7 @@ async def test_no_cursor_is_left(replica_set: LocalServer, database_name: str, w
             with anyio.move_on_after(0):
                 await stream.close()
         del stream
-
-        def open_cursors() -> list[Any]:
-            pipeline = [{"$currentOp": {"idleCursors": True, "allUsers": True}}, {"$match": {"cursor": {"$exists": 1}}}]
-            reply = replica_set.command({"aggregate": 1, "pipeline": pipeline, "cursor": {}})
-            return [one for one in reply["cursor"]["firstBatch"] if one.get("ns") == coll.full_name]
-
-        await until(lambda: not open_cursors())
+        await until(lambda: open_cursors(replica_set, coll.full_name) == 0)
 
 
 class Writers:

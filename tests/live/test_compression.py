@@ -6,11 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from motorlite import WriteConcern
-from motorlite.errors import DuplicateKeyError
 from tests.live.clients import numbered
 from tests.support.clients import make_client
-from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from motorlite.testing import LocalServer
@@ -68,21 +65,3 @@ async def test_without_compressors_nothing_is_compressed(standalone: LocalServer
         async with make_client(standalone.uri + "?compressors=snoopy") as client:
             assert await client.admin.command("ping")
     assert not any(value for grown in growth(standalone, before).values() for value in grown.values())
-
-
-@EACH
-async def test_errors_and_unacknowledged_writes(name: str, deployment: LocalServer, database_name: str) -> None:
-    before = all_counters(deployment)
-    async with make_client(deployment, compressors=name) as client:
-        collection = client[database_name].c
-        await collection.insert_one({"_id": 0})
-        with pytest.raises(DuplicateKeyError):
-            await collection.insert_one({"_id": 0})
-        silent = collection.with_options(write_concern=WriteConcern(w=0))
-        await silent.insert_many([{"_id": number, "text": TEXT} for number in range(1, 10)])
-
-        def arrived() -> bool:
-            return bool(deployment.command({"count": "c"}, database_name)["n"] == 10)
-
-        await until(arrived)
-    assert growth(deployment, before)[name]["received unpacked"] > 9 * len(TEXT)

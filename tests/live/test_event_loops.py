@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import subprocess
-import sys
 import textwrap
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -17,14 +13,12 @@ import trio
 
 from motorlite import AsyncMongoClient
 from motorlite.errors import InvalidOperation
-from tests.live.clients import NO_WORD_ABOUT_SLOW_STEPS
+from tests.live.clients import NO_WORD_ABOUT_SLOW_STEPS, run_program
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from motorlite.testing import LocalServer
-
-REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 def run_asyncio(function: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
@@ -93,7 +87,9 @@ def test_a_client_of_a_module_binds_at_its_first_operation(deployment: LocalServ
 # --- in a process of its own: nothing may be said at its end ---
 
 # Log messages have tests of their own.
-PRELUDE = """
+PRELUDE = (
+    NO_WORD_ABOUT_SLOW_STEPS
+    + """
 import asyncio, gc, logging, os, sys, threading
 import anyio, trio
 from motorlite import AsyncMongoClient
@@ -105,6 +101,7 @@ async def use(client):
     await client[name].c.find(batch_size=2).to_list()
     assert await client[name].c.find_one()
 """
+)
 
 PROGRAMS = {
     "never closed": """
@@ -138,13 +135,8 @@ LAST_LINES = {"asyncio": "asyncio.run(main())", "trio": "trio.run(main)"}
 WITH_UVLOOP = LAST_LINES | {"uvloop": "import uvloop; uvloop.run(main())"}
 
 
-def run_program(source: str, server: LocalServer, database_name: str) -> subprocess.CompletedProcess[str]:
-    """Run a program with all warnings on, in the development mode of Python."""
-    source = NO_WORD_ABOUT_SLOW_STEPS + source
-    warnings = ["-W", "error", "-W", "always::ResourceWarning"]
-    line = [sys.executable, "-X", "dev", *warnings, "-c", source, server.uri, database_name]
-    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
-    return subprocess.run(line, capture_output=True, text=True, timeout=55, cwd=REPOSITORY, env=environment)
+# All warnings, in the development mode of Python.
+STRICT = ("-X", "dev", "-W", "error", "-W", "always::ResourceWarning")
 
 
 def words(stderr: str) -> list[str]:
@@ -159,7 +151,7 @@ def test_a_program_says_only_what_it_forgot(
     deployment: LocalServer, database_name: str, program: str, backend: str
 ) -> None:
     source = f"{PRELUDE}\n{textwrap.dedent(PROGRAMS[program])}\n{LAST_LINES[backend]}\n"
-    finished = run_program(source, deployment, database_name)
+    finished = run_program(source, deployment.uri, database_name, mode=STRICT)
     assert (finished.stdout, finished.returncode) == ("", 0)
     said = words(finished.stderr)
     assert len(said) == (program != "closed")
@@ -205,7 +197,9 @@ gc.disable()
 def test_a_client_that_is_dropped_leaves_no_task_and_no_socket(
     deployment: LocalServer, database_name: str, backend: str
 ) -> None:
-    finished = run_program(f"{PRELUDE}\n{DROPPED}\n{WITH_UVLOOP[backend]}\n", deployment, database_name)
+    finished = run_program(
+        f"{PRELUDE}\n{DROPPED}\n{WITH_UVLOOP[backend]}\n", deployment.uri, database_name, mode=STRICT
+    )
     left = ["nothing is left", "ServerSelectionTimeoutError", "nothing is left"]
     assert (finished.stdout.splitlines(), finished.returncode) == (left, 0)
     said = words(finished.stderr)
@@ -239,7 +233,7 @@ for module in ("kept", "motorlite._client.core", "motorlite._api.cursors.server_
 @pytest.mark.parametrize("backend", WITH_UVLOOP)
 def test_what_outlives_the_modules_says_nothing(replica_set: LocalServer, database_name: str, backend: str) -> None:
     source = EMPTIED.format(prelude=PRELUDE, last_line=WITH_UVLOOP[backend])
-    finished = run_program(source, replica_set, database_name)
+    finished = run_program(source, replica_set.uri, database_name, mode=STRICT)
     assert (finished.stderr, finished.returncode) == ("", 0)
 
 
@@ -276,5 +270,7 @@ gc.disable()
 def test_an_error_leaves_nothing_to_the_garbage_collector(
     deployment: LocalServer, database_name: str, backend: str
 ) -> None:
-    finished = run_program(f"{PRELUDE}\n{FAILING}\n{WITH_UVLOOP[backend]}\n", deployment, database_name)
+    finished = run_program(
+        f"{PRELUDE}\n{FAILING}\n{WITH_UVLOOP[backend]}\n", deployment.uri, database_name, mode=STRICT
+    )
     assert (finished.stdout.splitlines(), words(finished.stderr)) == (["OperationFailure", "NetworkTimeout", "[]"], [])

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.live.clients import run_program
+
 if TYPE_CHECKING:
     from motorlite.testing import LocalServer
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 # Python 3.12 and later advise against forks of processes with threads, which is what this is about.
 NO_ADVICE = ("-W", "error", "-W", "ignore:This process:DeprecationWarning")
 
@@ -199,9 +196,7 @@ print("the parent is done")
 
 
 def run(program: str, server: LocalServer, name: str, backend: str) -> list[str]:
-    line = [sys.executable, *NO_ADVICE, "-c", PRELUDE + program, server.uri, name, backend]
-    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
-    finished = subprocess.run(line, capture_output=True, text=True, timeout=55, env=environment)
+    finished = run_program(PRELUDE + program, server.uri, name, backend, mode=NO_ADVICE)
     assert (finished.stderr, finished.returncode) == ("", 0)
     return finished.stdout.splitlines()
 

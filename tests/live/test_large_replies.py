@@ -12,6 +12,7 @@ import pytest
 
 from motorlite import CursorType
 from motorlite._wire.slices import SLICE
+from tests.live.clients import open_cursors
 from tests.live.load import is_at_rest
 from tests.support.clients import make_client
 from tests.support.waiting import until
@@ -83,7 +84,7 @@ async def test_compressed(coll: Any, deployment: LocalServer, compressor: str) -
         await until(lambda: is_at_rest(client))
 
 
-async def test_cancelled_at_random_moments(coll: Any) -> None:
+async def test_cancelled_at_random_moments(coll: Any, deployment: LocalServer) -> None:
     chance = random.Random(0)
     for _ in range(30):
         with anyio.move_on_after(chance.random() * 0.15):
@@ -91,18 +92,4 @@ async def test_cancelled_at_random_moments(coll: Any) -> None:
         assert gc.isenabled()
     assert await coll.find().to_list() == DOCUMENTS
     # The cursors whose first batch was on its way are killed in the background.
-    for _ in range(1000):
-        if not await open_cursors(coll):
-            break
-        await anyio.sleep(0.01)
-    else:
-        pytest.fail("a cursor is left")
-
-
-async def open_cursors(coll: Any) -> int:
-    """How many cursors of this collection the server keeps."""
-    pipeline = [
-        {"$currentOp": {"allUsers": True, "idleCursors": True}},
-        {"$match": {"ns": f"{coll.database.name}.{coll.name}", "cursor": {"$exists": True}}},
-    ]
-    return len(await (await coll.database.client.admin.aggregate(pipeline)).to_list())
+    await until(lambda: open_cursors(deployment, coll.full_name) == 0)

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import socket
-import time
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
-import bson
 import pytest
 from bson.binary import Binary
 from bson.int64 import Int64
 
-from motorlite._wire import op_msg
 from motorlite.errors import CursorNotFound, NotPrimaryError, OperationFailure, PyMongoError
 from motorlite.testing import LocalServer, failpoints
 from tests.support.mongos.cluster import Cluster
@@ -61,24 +56,6 @@ def test_hello_is_that_of_a_mongos(cluster: Cluster, replica_set: LocalServer) -
     assert len(processes) == 3
     old = cluster.command(0, {"isMaster": 1, "helloOk": True})
     assert (old["ismaster"], old["helloOk"], "isWritablePrimary" in old) == (True, True, False)
-
-
-def test_hello_is_streamed_while_nothing_changes(cluster: Cluster) -> None:
-    version = cluster.command(0, {"hello": 1})["topologyVersion"]
-    command = {"hello": 1, "topologyVersion": version, "maxAwaitTimeMS": 30, "$db": "admin"}
-    started = time.monotonic()
-    with socket.create_connection(cluster.addresses[0]) as client:
-        client.sendall(op_msg.encode(7, bson.encode(command), flags=op_msg.EXHAUST_ALLOWED))
-        first, second = receive(client), receive(client)
-    assert time.monotonic() - started > 0.06
-    assert (first.response_to, second.response_to) == (7, first.request_id)
-    assert first.more_to_come
-    assert bson.decode(bytes(second.body))["topologyVersion"] == version
-
-
-def receive(client: socket.socket) -> op_msg.Message:
-    data = client.recv(4, socket.MSG_WAITALL)
-    return op_msg.parse(data + client.recv(int.from_bytes(data, "little") - 4, socket.MSG_WAITALL))
 
 
 # --- failpoints ---
@@ -138,33 +115,6 @@ def test_labels_of_a_failpoint_replace_those_of_the_server(cluster: Cluster) -> 
         cluster.command(0, failpoints.fail_command(["insert"], error_code=91, error_labels=labels, times=1))
         reply = refused(lambda: cluster.command(0, {"insert": "coll", "documents": [{}], **session}, "db"))
         assert reply.get("errorLabels", []) == labels
-
-
-def test_a_write_concern_error_comes_with_the_reply(
-    cluster: Cluster, replica_set: LocalServer, database_name: str
-) -> None:
-    error = {"code": 91, "errmsg": "ready"}
-    fails = failpoints.fail_command(["insert"], write_concern_error=error, times=1)
-    runs: list[Callable[..., Mapping[str, Any]]] = [partial(cluster.command, 0), replica_set.command]
-    for run in runs:
-        session = {"lsid": new_session(), "txnNumber": Int64(1)}
-        run(fails)
-        reply = run({"insert": "coll", "documents": [{}], **session}, database_name)
-        assert (reply["n"], reply["writeConcernError"], reply["errorLabels"]) == (1, error, ["RetryableWriteError"])
-
-
-def test_a_failpoint_is_meant_for_an_application(cluster: Cluster) -> None:
-    fails = failpoints.fail_command(["hello", "ping"], error_code=HOST_UNREACHABLE, app_name="meant", times=2)
-    cluster.command(0, fails)
-    cluster.command(0, {"ping": 1})
-    metadata = {"application": {"name": "meant"}, "driver": {"name": "d", "version": "1"}, "os": {"type": "Linux"}}
-    hello = {"hello": 1, "$db": "admin", "client": metadata}
-    with socket.create_connection(cluster.addresses[0]) as client:
-        replies = []
-        for command in (hello, {"ping": 1, "$db": "admin"}, {"ping": 1, "$db": "admin"}):
-            client.sendall(op_msg.encode(1, bson.encode(command)))
-            replies.append(bson.decode(bytes(receive(client).body)))
-    assert [reply["ok"] for reply in replies] == [0, 0, 1]
 
 
 # --- cursors and read preferences ---

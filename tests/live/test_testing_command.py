@@ -96,17 +96,6 @@ def test_an_interrupt_while_it_starts() -> None:
     assert not folder.exists()
 
 
-def test_nothing_is_left_when_it_is_killed() -> None:
-    port = free_port()
-    with command("--port", str(port), "--standalone") as process:
-        version, uri, _ = three_lines(process)
-        assert version.endswith(", standalone")
-        assert uri == f"mongodb://127.0.0.1:{port}/"
-        folder = folder_of(port)
-    wait_until(lambda: not folder.exists(), "the folder to be removed")
-    assert is_free(port)
-
-
 def test_members_have_ports_that_follow_each_other_and_the_uri_has_what_a_client_needs() -> None:
     port = two_free_ports()
     with command("--port", str(port), "--nodes", "2", "--auth", "--tls") as process:

@@ -11,6 +11,7 @@ import pytest
 from motorlite import ReadConcern
 from motorlite.errors import DuplicateKeyError, OperationFailure
 from motorlite.testing import FaultProxy, failpoints
+from tests.live.clients import open_cursors
 from tests.support.clients import make_client
 from tests.support.waiting import until
 
@@ -150,12 +151,8 @@ async def test_a_committed_transaction_whose_reply_was_lost_is_not_executed_agai
 
 @pytest.mark.parametrize("prefetch", [0, 1])
 async def test_closing_the_client_ends_what_is_open_on_the_server(replica_set: LocalServer, prefetch: int) -> None:
-    def open_cursors() -> int:
-        return int(replica_set.command({"serverStatus": 1})["metrics"]["cursor"]["open"]["total"])
-
     async with collection(replica_set) as coll:
         await coll.insert_many([{"_id": number} for number in range(1000)])
-        before = open_cursors()
         client = make_client(replica_set)
         cursors = [client[NAME].coll.find(batch_size=2, prefetch=prefetch) for _ in range(20)]
         sessions = [client.start_session() for _ in range(3)]
@@ -165,10 +162,10 @@ async def test_closing_the_client_ends_what_is_open_on_the_server(replica_set: L
             for number, session in enumerate(sessions):
                 session.start_transaction()
                 tasks.start_soon(_insert, client[NAME].coll, number, session)
-        assert open_cursors() - before == 20
+        assert open_cursors(replica_set, coll.full_name) == 20
         assert open_transactions(replica_set) == 3
         await client.close()
-        assert open_cursors() == before
+        assert open_cursors(replica_set, coll.full_name) == 0
         assert open_transactions(replica_set) == 0
 
 
