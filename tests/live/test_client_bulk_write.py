@@ -161,17 +161,6 @@ async def in_a_transaction(db: Any, lib: Any) -> Any:
     return [result, before, await contents(db)]
 
 
-@CASES.add
-async def aborted(db: Any, lib: Any) -> Any:
-    await db.create_collection("a")
-    session = db.client.start_session()
-    async with session:
-        await session.start_transaction()
-        await db.client.bulk_write(with_errors(db, lib)[:1], session=session)
-        await session.abort_transaction()
-    return await contents(db)
-
-
 @pytest.mark.parametrize("name", CASES)
 async def test_same_as_pymongo(new_server: Cluster, database_name: str, new_oracle: Oracle, name: str) -> None:
     await same_outcome(CASES[name], new_server.uri_of_one, database_name, new_oracle)

@@ -59,12 +59,6 @@ async def insert_one(db: Any, lib: Any) -> Any:
 
 
 @CASES.add
-async def insert_one_duplicate(db: Any, lib: Any) -> Any:
-    await db.c.insert_one({"_id": 1})
-    await db.c.insert_one({"_id": 1})
-
-
-@CASES.add
 async def insert_one_raw(db: Any, lib: Any) -> Any:
     raw = RawBSONDocument(b"\x0e\x00\x00\x00\x10_id\x00\x07\x00\x00\x00\x00")
     return [await db.c.insert_one(raw), await content(db.c)]
@@ -337,15 +331,6 @@ async def unacknowledged(db: Any, lib: Any) -> Any:
 async def a_write_concern_that_cannot_be_satisfied(db: Any, lib: Any) -> Any:
     c = db.c.with_options(write_concern=lib.WriteConcern(w=50, wtimeout=100))
     await c.insert_one({"_id": 1})
-
-
-@CASES.add
-async def a_write_concern_of_a_bulk_write(db: Any, lib: Any) -> Any:
-    c = db.c.with_options(write_concern=lib.WriteConcern(w=50, wtimeout=100))
-    try:
-        await c.insert_many([{"_id": 1}, {"_id": 2}])
-    except lib.errors.BulkWriteError as error:
-        return [error.details["writeConcernErrors"][0]["code"], error.details["nInserted"], await content(db.c)]
 
 
 @CASES.add

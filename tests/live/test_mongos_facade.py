@@ -109,14 +109,6 @@ def test_errors_are_those_of_a_server(cluster: Cluster, replica_set: LocalServer
             assert "$clusterTime" in here
 
 
-def test_labels_of_a_failpoint_replace_those_of_the_server(cluster: Cluster) -> None:
-    session = {"lsid": new_session(), "txnNumber": Int64(1)}
-    for labels in (["Own"], []):
-        cluster.command(0, failpoints.fail_command(["insert"], error_code=91, error_labels=labels, times=1))
-        reply = refused(lambda: cluster.command(0, {"insert": "coll", "documents": [{}], **session}, "db"))
-        assert reply.get("errorLabels", []) == labels
-
-
 # --- cursors and read preferences ---
 
 
