@@ -9,14 +9,12 @@ import pytest
 
 from motorlite.errors import ConnectionFailure, DuplicateKeyError, OperationFailure
 from tests.live.clients import open_cursors
-from tests.live.load import assert_nothing_left
+from tests.live.load import assert_nothing_left, kill_primary
 from tests.support.clients import Client, make_client
 from tests.support.events import Recorder
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from motorlite import AsyncChangeStream
     from motorlite.testing import LocalServer
 
@@ -24,10 +22,6 @@ pytestmark = pytest.mark.anyio
 
 PATIENT: dict[str, Any] = {"w": "majority", "connectTimeoutMS": 400, "heartbeatFrequencyMS": 500}
 KILLS = 2
-
-
-async def in_thread(function: Callable[..., Any], *args: Any) -> Any:
-    return await anyio.to_thread.run_sync(function, *args)
 
 
 def ids(changes: list[Any]) -> list[Any]:
@@ -160,7 +154,7 @@ async def test_a_reader_sees_every_acknowledged_insert_while_primaries_are_kille
                     for task in range(4):
                         writing.start_soon(writers.run, task)
                     for _ in range(KILLS):
-                        await kill_primary(replica_set3, writers)
+                        await kill_primary(replica_set3, writers.more)
                     writers.is_over = True
                 await until_inserted(client, database_name)
         assert seen.count("last") == 1
@@ -173,15 +167,6 @@ async def test_a_reader_sees_every_acknowledged_insert_while_primaries_are_kille
         opened = [event for event in record.started_events if event.command_name == "aggregate"]
         assert len(opened) > KILLS
         await assert_nothing_left(reader)
-
-
-async def kill_primary(server: LocalServer, writers: Writers) -> None:
-    await writers.more()
-    primary = await in_thread(server.wait_for_primary)
-    await in_thread(server.kill, primary)
-    await writers.more()
-    await in_thread(server.restart, primary)
-    await writers.more()
 
 
 async def until_inserted(client: Client, name: str) -> None:

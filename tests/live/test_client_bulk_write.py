@@ -126,15 +126,6 @@ async def errors(db: Any, lib: Any) -> Any:
 
 
 @CASES.add
-async def nothing_succeeded(db: Any, lib: Any) -> Any:
-    await db.a.insert_one({"_id": 1})
-    try:
-        await db.client.bulk_write(with_errors(db, lib)[:1])
-    except lib.errors.ClientBulkWriteException as error:
-        return [error.partial_result, errors_of(error)]
-
-
-@CASES.add
 async def concern_errors(db: Any, lib: Any) -> Any:
     concern = lib.WriteConcern(w=5, wtimeout=1)
     return await db.client.bulk_write(with_errors(db, lib)[:1], write_concern=concern)

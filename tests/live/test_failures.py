@@ -18,7 +18,7 @@ from motorlite.errors import (
 from motorlite.read_preferences import Secondary
 from motorlite.testing import FaultProxy, LocalServer
 from tests.live.clients import numbered
-from tests.live.load import assert_nothing_left, background, sockets_to, under_load
+from tests.live.load import assert_nothing_left, background, in_thread, sockets_to, under_load
 from tests.support.clients import make_client
 from tests.support.waiting import until
 
@@ -55,10 +55,6 @@ def healthy(request: pytest.FixtureRequest) -> Iterator[None]:
         for proxy in request.getfixturevalue("proxied").proxies.values():
             proxy.heal()
             proxy.harms = "all"
-
-
-async def in_thread(function: Callable[..., Any], *args: Any) -> Any:
-    return await anyio.to_thread.run_sync(function, *args)
 
 
 def refuse_and_reset(proxy: FaultProxy) -> None:

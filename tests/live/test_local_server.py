@@ -149,10 +149,11 @@ def test_authentication(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_tls_with_verification(monkeypatch: pytest.MonkeyPatch) -> None:
-    with LocalServer.start(tls=True) as server:
+    with LocalServer.start("replicaset", auth=True, tls=True) as server:
         host, port = server.addresses[0]
         assert port is not None
-        server.command({"ping": 1})
+        assert server.command({"replSetGetStatus": 1})["myState"] == 1
+        assert f"tlsCAFile={quote(str(server.ca_file), safe='')}" in server.uri
         with pytest.raises((ConnectionResetError, TimeoutError)):
             run_command((host, port), {"ping": 1}, "admin", Access())
         with pytest.raises(ssl.SSLCertVerificationError):
@@ -168,12 +169,6 @@ def test_tls_with_verification(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("MONGODB_URI", f"mongodb://{host}:{port}/?tls=true")
         with pytest.raises(ServerNotFound, match="certificate verify failed"):
             LocalServer.start()
-
-
-def test_a_replica_set_with_authentication_and_tls() -> None:
-    with LocalServer.start("replicaset", auth=True, tls=True) as server:
-        assert server.command({"replSetGetStatus": 1})["myState"] == 1
-        assert f"tlsCAFile={quote(str(server.ca_file), safe='')}" in server.uri
 
 
 def test_attaching_finds_out_what_the_deployment_is(replica_set: LocalServer, monkeypatch: pytest.MonkeyPatch) -> None:

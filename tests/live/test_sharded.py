@@ -106,20 +106,6 @@ async def test_operations_go_on_without_a_mongos_that_is_lost(
     assert places(record, "find").keys() == {proxy.address, cluster.addresses[1]}
 
 
-async def test_causal_consistency_holds_across_both_mongos(cluster: Cluster, database_name: str) -> None:
-    record = Recorder(CommandStartedEvent)
-    async with make_client(cluster.uri, localThresholdMS=10_000, event_listeners=[record]) as client:
-        await both_known(client)
-        coll = client[database_name].coll
-        async with client.start_session() as session:
-            for number in range(20):
-                await coll.insert_one({"_id": number}, session=session)
-                assert await coll.find_one({"_id": number}, session=session) is not None
-    finds = [event.command for event in record.events if event.command_name == "find"]
-    assert all("afterClusterTime" in command["readConcern"] for command in finds)
-    assert len(places(record, "find")) == 2
-
-
 def preferring(proxy: FaultProxy) -> Callable[[list[Any]], list[Any]]:
     """A selector that chooses the mongos behind the proxy as long as it is there."""
     return lambda servers: [server for server in servers if server.address == proxy.address] or servers
