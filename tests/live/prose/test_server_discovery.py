@@ -104,9 +104,10 @@ async def secondary_uri(server: LocalServer, query: str) -> str:
     return f"mongodb://{format_address(address)}/{query}"
 
 
-async def test_plan_7_topology_discovery(replica_set3: LocalServer, database_name: str) -> None:
-    """Test plan, "Topology discovery": the primary is found, and the write succeeds."""
-    async with make_client(await secondary_uri(replica_set3, "?directConnection=false")) as client:
+@pytest.mark.parametrize("query", ["?directConnection=false", ""], ids=["7", "9"])
+async def test_plan_7_and_9_topology_discovery(replica_set3: LocalServer, database_name: str, query: str) -> None:
+    """Test plan, "Topology discovery" and "Existing behavior": the primary is found, and the write succeeds."""
+    async with make_client(await secondary_uri(replica_set3, query)) as client:
         assert (await client[database_name].coll.insert_one({})).acknowledged
 
 
@@ -115,12 +116,6 @@ async def test_plan_8_direct_connection(replica_set3: LocalServer, database_name
     async with make_client(await secondary_uri(replica_set3, "?directConnection=true")) as client:
         with pytest.raises(NotPrimaryError):
             await client[database_name].coll.insert_one({})
-
-
-async def test_plan_9_existing_behavior(replica_set3: LocalServer, database_name: str) -> None:
-    """Test plan, "Existing behavior": without the option the topology is discovered."""
-    async with make_client(await secondary_uri(replica_set3, "")) as client:
-        assert (await client[database_name].coll.insert_one({})).acknowledged
 
 
 async def test_plan_10_monitors_sleep_between_failed_checks(standalone: LocalServer, fail: Fail) -> None:
