@@ -74,7 +74,7 @@ async def test_the_test_plan(
     host, port = server.addresses[0]
     assert port is not None
     with Socks5Server(*((USER, PASSWORD) if demands_login else ()), map_to={MAPPED: (host, port)}) as proxy:
-        query = {"directConnection": "true"} if is_mapped else {"replicaSet": server.replica_set}
+        query: dict[str, Any] = {"directConnection": "true"} if is_mapped else {"replicaSet": server.replica_set}
         query |= {"proxyHost": "localhost", "proxyPort": proxy.port, **login}
         options = tls_of(server) | {"serverSelectionTimeoutMS": 10_000 if succeeds else 500}
         name = MAPPED if is_mapped else f"{host}:{port}"

@@ -82,9 +82,8 @@ async def test_3_overloaded_reads_go_to_another_server_with_retargeting(
         await client.aconnect(timeoutMS=0)
         await until(lambda: Counter(member.server_type for member in client.stats().servers.values()) == expected)
         primary = await client.primary
-        namespace = f"{database_name}.coll"
-        failing = {"error_code": HOST_UNREACHABLE, "error_labels": labels, "times": 1, "namespace": namespace}
-        fail(replica_set3, failpoints.fail_command(["find"], **failing), primary)
+        failing: dict[str, Any] = {"error_code": HOST_UNREACHABLE, "times": 1, "namespace": f"{database_name}.coll"}
+        fail(replica_set3, failpoints.fail_command(["find"], error_labels=labels, **failing), primary)
         record.clear()
         assert await client[database_name].coll.find_one() is None
         assert record.history == ["started find", "failed find", "started find", "succeeded find"]

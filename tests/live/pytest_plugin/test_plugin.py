@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
@@ -140,7 +140,7 @@ def test_a_deployment_that_is_named(project: Project, standalone: LocalServer, w
     if where == "settings":
         project.write("pytest.ini", f"[pytest]\nmotorlite_uri = {standalone.uri}\n")
     project.write("test_it.py", PRINT)
-    named = {"MONGODB_URI": standalone.uri} if where == "environment" else {}
+    named: dict[str, Any] = {"MONGODB_URI": standalone.uri} if where == "environment" else {}
     assert f"it is {standalone.uri}\n" in project.run(**named).stdout
 
 
