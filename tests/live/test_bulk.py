@@ -1,4 +1,4 @@
-"""Bulk writes: counts, exact error indices, and the server's three limits on what one command may hold."""
+"""Bulk writes: as PyMongo does them, and the server's limits on what a command and a document may hold."""
 
 from __future__ import annotations
 
@@ -6,10 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from motorlite import (
-    InsertOne,
-    UpdateOne,
-)
+from motorlite import InsertOne, UpdateOne
 from motorlite.errors import BulkWriteError, DocumentTooLarge, WriteError
 from motorlite.testing import failpoints
 from tests.live.clients import numbered
@@ -187,7 +184,7 @@ async def test_more_documents_than_one_command_may_hold(
         assert details["writeErrors"][-1]["op"] == {"_id": 7}
 
 
-# --- 8 MiB in one message ---
+# --- 16 MiB in one document ---
 
 
 async def test_a_document_of_16_mib_fits_and_one_byte_more_does_not(
@@ -213,7 +210,7 @@ async def test_a_document_of_16_mib_fits_and_one_byte_more_does_not(
         assert await collection.distinct("_id") == [1, 3, 4]
 
 
-# --- upserts, and what is refused ---
+# --- retries ---
 
 
 async def test_a_lost_connection_in_a_later_batch_writes_nothing_twice(

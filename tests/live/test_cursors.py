@@ -1,4 +1,4 @@
-"""Cursors: batches, what is left on the server, and all the ways to read one."""
+"""Cursors: as PyMongo reads them, what is left on the server, and tailable ones."""
 
 from __future__ import annotations
 

@@ -9,12 +9,7 @@ import anyio
 import pytest
 
 from motorlite._base.error_codes import RETRYABLE_WRITE
-from motorlite.errors import (
-    AutoReconnect,
-    NotPrimaryError,
-    PoolClearedError,
-    PyMongoError,
-)
+from motorlite.errors import AutoReconnect, NotPrimaryError, PoolClearedError, PyMongoError
 from motorlite.read_preferences import Secondary
 from motorlite.testing import FaultProxy, LocalServer
 from tests.live.clients import numbered

@@ -1,4 +1,4 @@
-"""GridFS on real servers: read and written by PyMongo too, from and to files, cancelled at random points."""
+"""GridFS on real servers: read and written by PyMongo too, cancelled at random points, read meanwhile."""
 
 from __future__ import annotations
 

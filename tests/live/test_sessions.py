@@ -1,4 +1,4 @@
-"""Sessions: implicit ones that are reused, causal consistency, and writes that are applied once."""
+"""Sessions: causal consistency, and writes that are applied once. tests/sim has what their commands carry."""
 
 from __future__ import annotations
 
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 
-# --- causal consistency ---
-
-
 async def test_a_secondary_shows_what_the_session_wrote(replica_set3: LocalServer, database_name: str) -> None:
     async with make_client(replica_set3, w=1) as client:
         collection = client[database_name].c
@@ -33,8 +30,6 @@ async def test_a_secondary_shows_what_the_session_wrote(replica_set3: LocalServe
                 await collection.insert_one({"_id": number}, session=session)
                 assert await from_secondary.find_one({"_id": number}, session=session) == {"_id": number}
 
-
-# --- retryable writes ---
 
 WRITES: dict[str, tuple[str, Callable[[Any], Awaitable[Any]]]] = {
     "insert_one": ("insert", lambda c: c.insert_one({"_id": 9})),

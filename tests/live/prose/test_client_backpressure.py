@@ -52,7 +52,7 @@ async def test_4_overload_errors_are_retried_max_adaptive_retries_times_when_con
     assert record.names.count("find") == 2
 
 
-# --- of the token bucket revision, whose tests 1 and 3 are those above with the driver's defaults ---
+# --- of the token bucket revision, whose test 3 is the one above with the driver's defaults ---
 
 
 async def test_2_token_bucket_capacity_is_enforced(replica_set: LocalServer) -> None:
