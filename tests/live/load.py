@@ -20,8 +20,9 @@ from motorlite.errors import PyMongoError
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
+    from motorlite.testing import LocalServer
     from tests.support.clients import Client
 
 HOSTS = ("AsyncioHost._main", "TrioHost._main")
@@ -100,6 +101,21 @@ async def under_load(client: Client, name: str, *, tasks: int = 12, **options: A
     await load.verify()
 
 
+async def in_thread(function: Callable[..., Any], *args: Any) -> Any:
+    """Call a function that waits for servers."""
+    return await anyio.to_thread.run_sync(function, *args)
+
+
+async def kill_primary(server: LocalServer, more: Callable[[], Awaitable[None]]) -> None:
+    """Kill the primary and start it again. `more` waits for more work to be done: before, meanwhile and afterwards."""
+    await more()
+    primary = await in_thread(server.wait_for_primary)
+    await in_thread(server.kill, primary)
+    await more()
+    await in_thread(server.restart, primary)
+    await more()
+
+
 # --- what is left ---
 
 
@@ -165,7 +181,8 @@ async def assert_nothing_left(client: Client, members: int = 3) -> None:
     await until(lambda: sum(one.server_type != "Unknown" for one in client.stats().servers.values()) == members)
     expected = Counter({"host": 1, "Monitor._run": members, "Monitor._measure": members})
     await until(lambda: background() == expected)
-    ports = {port for _, port in client.nodes}
+    # Not those of `client.nodes`, which a member leaves while it is unknown.
+    ports = {port for _, port in client.stats().servers}
     # Lost connections of the round-trip time measurements come back with their next turn.
     await until(lambda: sockets_to(ports) == 2 * members + sum(one.idle for one in client.stats().servers.values()))
     await client.close()

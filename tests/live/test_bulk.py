@@ -1,24 +1,13 @@
-"""Bulk writes: counts, exact error indices, and the server's three limits on what one command may hold."""
+"""Bulk writes: as PyMongo does them, and the server's limits on what a command and a document may hold."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import anyio.lowlevel
 import pytest
-from anyio import create_task_group
-from bson.raw_bson import RawBSONDocument
 
-from motorlite import (
-    DeleteMany,
-    DeleteOne,
-    InsertOne,
-    UpdateMany,
-    UpdateOne,
-    WriteConcern,
-)
-from motorlite.errors import BulkWriteError, DocumentTooLarge, InvalidOperation, WriteError
-from motorlite.monitoring import CommandListener, CommandStartedEvent
+from motorlite import InsertOne, UpdateOne
+from motorlite.errors import BulkWriteError, DocumentTooLarge, WriteError
 from motorlite.testing import failpoints
 from tests.live.clients import numbered
 from tests.live.oracle import Cases, same_outcome
@@ -195,36 +184,7 @@ async def test_more_documents_than_one_command_may_hold(
         assert details["writeErrors"][-1]["op"] == {"_id": 7}
 
 
-async def test_an_ordered_bulk_write_that_fails_in_its_second_batch(
-    standalone: LocalServer, database_name: str
-) -> None:
-    async with make_client(standalone) as client:
-        collection = client[database_name].c
-        requests = [DeleteOne({"_id": number}) for number in range(100_000)]
-        bad = UpdateOne({"_id": 1}, {"$inc": {"_id": 1}}, upsert=True)
-        with pytest.raises(BulkWriteError) as caught:
-            await collection.bulk_write([*requests, DeleteOne({}), InsertOne({"_id": 1}), bad, InsertOne({"_id": 2})])
-        details = caught.value.details
-        assert details is not None
-        assert [error["index"] for error in details["writeErrors"]] == [100_002]
-        assert details["nInserted"] == 1
-
-
-# --- 8 MiB in one message ---
-
-
-async def test_documents_that_do_not_fit_into_one_message(standalone: LocalServer, database_name: str) -> None:
-    record = Recorder()
-    async with make_client(standalone, event_listeners=[record]) as client:
-        collection = client[database_name].c
-        # Three of 2.5 MiB fit, a fourth makes it more than 8 MiB.
-        result = await collection.insert_many(numbered(4, text="x" * (5 * MIB // 2)))
-        assert result.inserted_ids == [0, 1, 2, 3]
-        assert [len(command["documents"]) for command in record.commands("insert")] == [3, 1]
-        text = "y" * (5 * MIB // 2)
-        requests = [DeleteOne({"_id": number, "text": {"$ne": text}}) for number in range(4)]
-        assert (await collection.bulk_write(requests)).deleted_count == 4
-        assert [len(command["deletes"]) for command in record.commands("delete")] == [3, 1]
+# --- 16 MiB in one document ---
 
 
 async def test_a_document_of_16_mib_fits_and_one_byte_more_does_not(
@@ -250,98 +210,7 @@ async def test_a_document_of_16_mib_fits_and_one_byte_more_does_not(
         assert await collection.distinct("_id") == [1, 3, 4]
 
 
-async def test_other_tasks_get_their_turns(standalone: LocalServer, database_name: str) -> None:
-    turns = 0
-    turns_before: list[int] = []
-
-    class Started(CommandListener):
-        def started(self, event: CommandStartedEvent) -> None:
-            if event.command_name in ("insert", "update"):
-                turns_before.append(turns)
-
-    async def take_turns() -> None:
-        nonlocal turns
-        while True:
-            await anyio.lowlevel.checkpoint()
-            turns += 1
-
-    async with make_client(standalone, event_listeners=[Started()]) as client, create_task_group() as tasks:
-        collection = client[database_name].c
-        await client.admin.command("ping")
-        tasks.start_soon(take_turns)
-        await anyio.lowlevel.checkpoint()
-        # To make and encode them takes several turns of 10 ms before the first command can be sent.
-        for write in (
-            lambda: collection.insert_many([{"n": n} for n in range(100_000)]),
-            lambda: collection.bulk_write([UpdateOne({"_id": n}, {"$set": {"x": 1}}) for n in range(50_000)]),
-        ):
-            documents_made = write()
-            turns, turns_before[:] = 0, []
-            await documents_made
-            assert turns_before[0] >= 3
-        tasks.cancel_scope.cancel()
-
-
-# --- upserts, and what is refused ---
-
-
-async def test_upserts_have_the_index_of_their_request(deployment: LocalServer, database_name: str) -> None:
-    async with make_client(deployment) as client:
-        requests: list[Any] = []
-        for number in range(10):
-            requests.append(InsertOne({"_id": f"i{number}"}))
-            requests.append(UpdateOne({"_id": f"u{number}"}, {"$set": {"a": 1}}, upsert=number % 2 == 0))
-        for is_ordered in (True, False):
-            collection = client[database_name][f"c{is_ordered}"]
-            result = await collection.bulk_write(requests, ordered=is_ordered)
-            assert result.upserted_ids == {4 * half + 1: f"u{2 * half}" for half in range(5)}
-            assert (result.inserted_count, result.upserted_count) == (10, 5)
-
-
-async def test_an_unordered_bulk_write_sends_one_command_per_kind(deployment: LocalServer, database_name: str) -> None:
-    record = Recorder()
-    async with make_client(deployment, event_listeners=[record]) as client:
-        requests: list[Any] = []
-        for number in range(5):
-            requests += [InsertOne({"_id": number}), UpdateOne({"_id": -1}, {"$set": {"a": 1}}), DeleteMany({"x": 1})]
-        await client[database_name].c.bulk_write(requests, ordered=False)
-        assert sorted(record.names) == ["delete", "insert", "update"]
-        record.clear()
-        await client[database_name].d.bulk_write(requests)
-        assert len(record.names) == 15
-
-
-async def test_what_cannot_be_a_bulk_write_is_refused_before_anything_is_sent(
-    deployment: LocalServer, database_name: str
-) -> None:
-    record = Recorder()
-    async with make_client(deployment, event_listeners=[record]) as client:
-        collection = client[database_name].c
-        nothing: list[Any] = []
-        with pytest.raises(InvalidOperation, match="request"):
-            await collection.bulk_write(nothing)
-        wrong: list[Any] = [InsertOne({"_id": 1}), {"_id": 2}]
-        with pytest.raises(TypeError, match="_id"):
-            await collection.bulk_write(wrong)
-        with pytest.raises(ValueError, match=r"\$"):
-            await collection.bulk_write([UpdateMany({}, {"a": 1})])
-        assert record.names == []
-
-
-async def test_a_batch_with_an_update_many_is_no_retryable_write(
-    replica_set: LocalServer, database_name: str, fail: Fail
-) -> None:
-    record = Recorder()
-    async with make_client(replica_set, event_listeners=[record]) as client:
-        collection = client[database_name].c
-        await collection.bulk_write([InsertOne({"_id": 1}), UpdateOne({}, {"$set": {"a": 1}}), DeleteOne({"_id": 5})])
-        await collection.bulk_write([UpdateOne({}, {"$set": {"a": 1}}), UpdateMany({}, {"$set": {"a": 2}})])
-        await collection.bulk_write([DeleteOne({"_id": 7}), DeleteMany({"_id": 7})])
-        numbers = [command.get("txnNumber") for command in (event.command for event in record.started_events)]
-        assert [number is not None for number in numbers] == [True, True, True, False, False]
-        # One session for all batches, and a new number for each.
-        assert numbers[:3] == [1, 2, 3]
-        assert len(record.session_ids) == 1
+# --- retries ---
 
 
 async def test_a_lost_connection_in_a_later_batch_writes_nothing_twice(
@@ -359,14 +228,3 @@ async def test_a_lost_connection_in_a_later_batch_writes_nothing_twice(
         result = await collection.bulk_write([increment, InsertOne({"_id": 2}), increment, increment])
         assert result.modified_count == 3
         assert await collection.find_one({"_id": 1}) == {"_id": 1, "n": 3}
-
-
-async def test_unacknowledged_batches_arrive_in_order(deployment: LocalServer, database_name: str) -> None:
-    async with make_client(deployment, maxPoolSize=1) as client:
-        collection = client[database_name].c
-        silent = collection.with_options(write_concern=WriteConcern(w=0))
-        raw = RawBSONDocument(b"\x0e\x00\x00\x00\x10_id\x00\x02\x00\x00\x00\x00")
-        result = await silent.bulk_write([InsertOne({"_id": 1}), DeleteOne({"_id": 1}), InsertOne(raw)])
-        assert not result.acknowledged
-        # On the same and only connection, so afterwards.
-        assert await content(collection) == [{"_id": 2}]

@@ -5,13 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from anyio import fail_after, sleep
 
-from motorlite.errors import InvalidOperation
-from motorlite.operations import InsertOne
-from motorlite.write_concern import WriteConcern
 from tests.live.oracle import Cases, Oracle, same_outcome
-from tests.support.clients import make_client
 from tests.support.mongos.cluster import Cluster
 
 if TYPE_CHECKING:
@@ -131,15 +126,6 @@ async def errors(db: Any, lib: Any) -> Any:
 
 
 @CASES.add
-async def nothing_succeeded(db: Any, lib: Any) -> Any:
-    await db.a.insert_one({"_id": 1})
-    try:
-        await db.client.bulk_write(with_errors(db, lib)[:1])
-    except lib.errors.ClientBulkWriteException as error:
-        return [error.partial_result, errors_of(error)]
-
-
-@CASES.add
 async def concern_errors(db: Any, lib: Any) -> Any:
     concern = lib.WriteConcern(w=5, wtimeout=1)
     return await db.client.bulk_write(with_errors(db, lib)[:1], write_concern=concern)
@@ -166,38 +152,6 @@ async def in_a_transaction(db: Any, lib: Any) -> Any:
     return [result, before, await contents(db)]
 
 
-@CASES.add
-async def aborted(db: Any, lib: Any) -> Any:
-    await db.create_collection("a")
-    session = db.client.start_session()
-    async with session:
-        await session.start_transaction()
-        await db.client.bulk_write(with_errors(db, lib)[:1], session=session)
-        await session.abort_transaction()
-    return await contents(db)
-
-
 @pytest.mark.parametrize("name", CASES)
 async def test_same_as_pymongo(new_server: Cluster, database_name: str, new_oracle: Oracle, name: str) -> None:
     await same_outcome(CASES[name], new_server.uri_of_one, database_name, new_oracle)
-
-
-async def test_unacknowledged_writes_arrive(new_server: Cluster, database_name: str) -> None:
-    async with make_client(new_server.uri) as client:
-        inserts = [InsertOne({"_id": number}, f"{database_name}.c") for number in range(3)]
-        result = await client.bulk_write(inserts, ordered=False, write_concern=WriteConcern(w=0))
-        assert not result.acknowledged
-
-        async def count() -> int:
-            return await client[database_name].c.count_documents({})
-
-        with fail_after(30):
-            while await count() < 3:  # noqa: ASYNC110  # no event to wait for
-                await sleep(0.01)
-
-
-async def test_older_servers(replica_set: LocalServer, database_name: str) -> None:
-    async with make_client(replica_set) as client:
-        with pytest.raises(InvalidOperation, match=r"bulk_write of a client needs MongoDB 8\.0, but .* is MongoDB"):
-            await client.bulk_write([InsertOne({}, f"{database_name}.c")])
-        assert await client[database_name].c.count_documents({}) == 0

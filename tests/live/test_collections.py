@@ -1,18 +1,14 @@
-"""Collections and databases: made, listed, renamed, dropped; as PyMongo does it, on the same server."""
+"""Collections, their indexes and databases: made, listed, renamed, dropped; as PyMongo does it, on the same server."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from bson.codec_options import CodecOptions
 from bson.dbref import DBRef
+from bson.son import SON
 
-from motorlite import AsyncMongoClient, ReadConcern, ReadPreference, WriteConcern
-from motorlite.errors import CollectionInvalid, InvalidName, InvalidOperation
 from tests.live.oracle import Cases, same_outcome
-from tests.support.clients import make_client
-from tests.support.events import Recorder
 
 if TYPE_CHECKING:
     from motorlite.testing import LocalServer
@@ -131,81 +127,94 @@ async def dereference(db: Any, lib: Any) -> Any:
     ]
 
 
+# --- indexes ---
+
+
+async def indexes(collection: Any) -> Any:
+    found = await collection.index_information()
+    return {name: found[name] for name in sorted(found)}
+
+
+@CASES.add
+async def create_index(db: Any, lib: Any) -> Any:
+    c = db.c
+    return [
+        await c.create_index("a"),
+        await c.create_index("a"),  # once more
+        await c.create_index([("a", lib.ASCENDING), ("b", lib.DESCENDING)]),
+        await c.create_index(["x", ("y", -1)]),
+        await c.create_index({"z": 1}, name="mine", unique=True, sparse=True),
+        await c.create_index([("ttl", 1)], expireAfterSeconds=60, comment="told", maxTimeMS=5000),
+        await c.create_index("p", partialFilterExpression={"p": {"$gt": 5}}),
+        await c.create_index("n", collation={"locale": "en", "strength": 2}),
+        await c.create_index([("text", lib.TEXT)], default_language="english"),
+        await c.create_index([("h", lib.HASHED)]),
+        await c.create_index([("g", lib.GEOSPHERE)]),
+        await c.create_index([("g2", lib.GEO2D)], min=-10, max=10),
+        await c.create_index("$**", wildcardProjection={"a": 1}, name="wild"),
+        await c.create_index("hid", hidden=True),
+        await indexes(c),
+    ]
+
+
+@CASES.add
+async def create_indexes(db: Any, lib: Any) -> Any:
+    models = [
+        lib.IndexModel("a"),
+        lib.IndexModel([("a", 1), ("b", -1)], name="ab", unique=True),
+        lib.IndexModel(SON([("c", 1)]), sparse=True),
+    ]
+    names = await db.c.create_indexes(models, comment="x")
+    return [names, [model.document for model in models], await indexes(db.c)]
+
+
+@CASES.add
+async def an_index_with_other_options(db: Any, lib: Any) -> Any:
+    await db.c.create_index("a")
+    await db.c.create_index("a", unique=True)
+
+
+@CASES.add
+async def a_unique_index_over_duplicates(db: Any, lib: Any) -> Any:
+    await db.c.insert_many([{"a": 1}, {"a": 1}])
+    await db.c.create_index("a", unique=True)
+
+
+@CASES.add
+async def list_indexes(db: Any, lib: Any) -> Any:
+    await db.c.create_index([("a", 1), ("b", -1)])
+    cursor = await db.c.list_indexes()
+    missing = await db.missing.list_indexes()
+    return [await cursor.to_list(), await missing.to_list(), await db.missing.index_information()]
+
+
+@CASES.add
+async def drop_index(db: Any, lib: Any) -> Any:
+    c = db.c
+    for keys in ("a", "b", [("c", 1), ("d", -1)], "e"):
+        await c.create_index(keys)
+    dropped = [
+        await c.drop_index("a_1"),
+        await c.drop_index([("b", 1)]),
+        await c.drop_index([("c", 1), ("d", -1)], comment="gone"),
+    ]
+    left = await indexes(c)
+    dropped.append(await c.drop_indexes())
+    return [dropped, left, await indexes(c), await db.missing.drop_indexes()]
+
+
+@CASES.add
+async def drop_an_index_that_is_not_there(db: Any, lib: Any) -> Any:
+    await db.c.insert_one({})
+    await db.c.drop_index("none_1")
+
+
+@CASES.add
+async def more_indexes_than_a_batch(db: Any, lib: Any) -> Any:
+    await db.c.create_indexes([lib.IndexModel(f"field{number}") for number in range(60)])
+    return [index["name"] for index in await (await db.c.list_indexes()).to_list()]
+
+
 @pytest.mark.parametrize("name", CASES)
 async def test_as_pymongo(name: str, deployment: LocalServer, database_name: str, oracle: Oracle) -> None:
     await same_outcome(CASES[name], deployment, database_name, oracle)
-
-
-async def test_an_existing_collection_is_refused(deployment: LocalServer, database_name: str) -> None:
-    async with make_client(deployment) as client:
-        await client[database_name].create_collection("c")
-        with pytest.raises(CollectionInvalid, match="'c' already exists"):
-            await client[database_name].create_collection("c")
-
-
-async def test_settings_come_down_and_can_be_replaced(deployment: LocalServer, database_name: str) -> None:
-    record = Recorder()
-    options: dict[str, Any] = {"w": 1, "readConcernLevel": "local", "read_preference": ReadPreference.NEAREST}
-    async with make_client(deployment, event_listeners=[record], **options) as client:
-        database = client[database_name]
-        assert database.c.write_concern == WriteConcern(1)
-        assert database.c.read_concern == ReadConcern("local")
-        assert database.c.read_preference == ReadPreference.NEAREST
-        await database.c.insert_one({"_id": 1})
-        await database.c.find_one()
-        codec_options: CodecOptions[dict[str, Any]] = CodecOptions(tz_aware=True)
-        other = database.with_options(
-            codec_options=codec_options,
-            write_concern=WriteConcern("majority"),
-            read_concern=ReadConcern("majority"),
-        ).c
-        await other.insert_one({"_id": 2})
-        await other.find_one()
-        inserts, finds = record.commands("insert"), record.commands("find")
-        assert [command["writeConcern"] for command in inserts] == [{"w": 1}, {"w": "majority"}]
-        assert [command["readConcern"] for command in finds] == [{"level": "local"}, {"level": "majority"}]
-
-
-async def test_the_default_database(deployment: LocalServer, database_name: str) -> None:
-    separator = "/" if deployment.uri.count("/") == 2 else ""
-    uri = f"{deployment.uri}{separator}".replace("/?", f"/{database_name}?")
-    if database_name not in uri:
-        uri += database_name
-    async with make_client(uri) as client:
-        assert client.get_default_database().name == database_name
-        assert client.get_database().name == database_name
-        await client.get_default_database().c.insert_one({"_id": 1})
-        assert await client[database_name].c.find_one() == {"_id": 1}
-
-
-def test_names_and_handles() -> None:
-    client: AsyncMongoClient[dict[str, Any]] = AsyncMongoClient()
-    assert client.a.b.c.full_name == client["a"]["b"]["c"].full_name == "a.b.c"
-    assert client.a.b == client["a"]["b"]
-    assert client.a.b != client.a.c
-    assert hash(client.a.b) == hash(client["a"]["b"])
-    for wrong in ("", "a b", "a.b", "a$b", "a/b", "a\0b"):
-        with pytest.raises(InvalidName):
-            client[wrong]
-    for wrong in ("", "..", "a..b", "$a", ".a", "a.", "a\0"):
-        with pytest.raises(InvalidName):
-            client.a[wrong]
-    with pytest.raises(NotImplementedError, match="None"):
-        bool(client.a)
-    with pytest.raises(TypeError, match="not callable"):
-        client.a.b.no_such_method()  # type: ignore[operator]  # what is tested
-    with pytest.raises(AttributeError, match="_private"):
-        _ = client.a._private
-
-
-async def test_a_closed_client_says_so(deployment: LocalServer, database_name: str) -> None:
-    client = make_client(deployment)
-    await client[database_name].c.find_one()
-    await client.close()
-    await client.close()
-    with pytest.raises(InvalidOperation, match="closed"):
-        await client[database_name].c.find_one()
-    unused = make_client(deployment)
-    await unused.close()
-    with pytest.raises(InvalidOperation, match="closed"):
-        await unused.admin.command("ping")

@@ -10,18 +10,7 @@ from bson import Int64
 from bson.codec_options import CodecOptions
 from bson.son import SON
 
-from motorlite import ServerApi
-from motorlite.errors import OperationFailure
-from motorlite.monitoring import (
-    ConnectionReadyEvent,
-    PoolEvent,
-    ServerEvent,
-    ServerHeartbeatSucceededEvent,
-    ServerListener,
-    TopologyEvent,
-)
-from motorlite.read_preferences import Secondary
-from motorlite.testing import failpoints
+from motorlite.read_preferences import Nearest, Primary, PrimaryPreferred, Secondary, SecondaryPreferred
 from tests.live.clients import numbered
 from tests.live.oracle import Cases, same_outcome
 from tests.support.clients import make_client
@@ -30,7 +19,6 @@ from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from motorlite.testing import LocalServer
-    from tests.live.conftest import Fail
     from tests.live.oracle import Oracle
 
 pytestmark = pytest.mark.anyio
@@ -94,50 +82,6 @@ async def test_as_pymongo(name: str, deployment: LocalServer, database_name: str
     await same_outcome(CASES[name], deployment, database_name, oracle)
 
 
-async def test_the_user_s_command_is_not_changed(deployment: LocalServer, database_name: str) -> None:
-    async with make_client(deployment) as client:
-        command = {"ping": 1}
-        await client[database_name].command(command)
-        assert command == {"ping": 1}
-
-
-async def test_an_error_may_be_allowed_by_its_message(deployment: LocalServer, database_name: str) -> None:
-    async with make_client(deployment) as client:
-        reply = await client[database_name].command("drop", "missing", allowable_errors=["ns not found"])
-        assert reply["code"] == 26
-
-
-async def test_a_command_is_not_retried_after_an_ordinary_error(
-    replica_set: LocalServer, database_name: str, fail: Fail
-) -> None:
-    async with make_client(replica_set) as client:
-        fail(replica_set, failpoints.fail_command(["ping"], error_code=262, times=1))
-        with pytest.raises(OperationFailure) as caught:
-            await client[database_name].command("ping")
-        assert (caught.value.attempts, caught.value.retry_refusal) == (1, "not retryable")
-
-
-async def test_a_read_preference_reaches_a_secondary(replica_set3: LocalServer, database_name: str) -> None:
-    record = Recorder()
-    async with make_client(replica_set3, event_listeners=[record]) as client:
-        hello = await client.admin.command("hello", read_preference=Secondary())
-        assert hello["secondary"]
-        assert record.commands("hello")[0]["$readPreference"] == {"mode": "secondary"}
-        assert (await client.admin.command("hello"))["isWritablePrimary"]
-
-
-async def test_the_stable_api_is_declared(deployment: LocalServer, database_name: str) -> None:
-    record = Recorder()
-    api = ServerApi("1", strict=True, deprecation_errors=True)
-    async with make_client(deployment, server_api=api, event_listeners=[record]) as client:
-        await client[database_name].c.insert_many(numbered(5))
-        await client[database_name].c.find(batch_size=2).to_list()
-        assert {command["apiVersion"] for command in (event.command for event in record.started_events)} == {"1"}
-        assert all(event.command["apiStrict"] for event in record.started_events)
-        with pytest.raises(OperationFailure, match="API Version 1"):
-            await client[database_name].command("validate", "c")
-
-
 async def test_what_is_known_of_the_deployment(replica_set3: LocalServer) -> None:
     async with make_client(replica_set3) as client:
         assert not client.nodes
@@ -157,48 +101,27 @@ async def test_what_is_known_of_the_deployment(replica_set3: LocalServer) -> Non
         assert all(0 < (server.round_trip_time or 0) < 1 for server in stats.values())
 
 
-async def test_pool_and_topology_events_of_a_client_s_life(deployment: LocalServer, database_name: str) -> None:
-    recorder = Recorder()
-    async with make_client(deployment, event_listeners=[recorder]) as client:
-        await client[database_name].c.find_one()
-    names = [type(event).__name__ for event in recorder.of(PoolEvent)]
-    assert names[0] == "PoolCreatedEvent"
-    order = [
-        "PoolReadyEvent",
-        "ConnectionCheckOutStartedEvent",
-        "ConnectionCreatedEvent",
-        "ConnectionReadyEvent",
-        "ConnectionCheckedOutEvent",
-        "ConnectionCheckedInEvent",
-        "ConnectionClosedEvent",
-        "PoolClosedEvent",
-    ]
-    assert [names.index(name) for name in order] == sorted(names.index(name) for name in order)
-    (ready,) = recorder.of(ConnectionReadyEvent)
-    assert 0 < ready.duration < 5
-    topology = [event for event in recorder.of(TopologyEvent) if not isinstance(event, ServerEvent)]
-    kinds = [type(event).__name__ for event in topology]
-    assert (kinds[0], kinds[-1]) == ("TopologyOpenedEvent", "TopologyClosedEvent")
-    assert len({event.topology_id for event in topology}) == 1
-    heartbeats = recorder.of(ServerHeartbeatSucceededEvent)
-    assert heartbeats[0].reply["ok"] == 1
-
-
-async def test_a_listener_that_raises_disturbs_nothing(
-    deployment: LocalServer, database_name: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    class Broken(ServerListener):
-        def description_changed(self, event: Any) -> None:
-            raise RuntimeError("the listener's own")
-
+async def test_which_members_are_read_from(replica_set3: LocalServer, database_name: str) -> None:
     record = Recorder()
-
-    def broken(_event: object) -> None:
-        raise RuntimeError("the listener's own")
-
-    record.on_failure = broken
-    async with make_client(deployment, event_listeners=[Broken(), record]) as client:
-        with pytest.raises(OperationFailure):
-            await client[database_name].command("noSuchCommand")
-        assert await client[database_name].c.find_one() is None
-    assert "the listener's own" in caplog.text
+    async with make_client(replica_set3, localThresholdMS=60_000, event_listeners=[record]) as client:
+        primary = replica_set3.wait_for_primary()
+        await client.aconnect(timeoutMS=0)
+        await until(lambda: len(client.nodes) == 3)
+        secondaries = set(replica_set3.addresses) - {primary}
+        expected: list[tuple[Any, set[Any]]] = [
+            (Primary(), {primary}),
+            (PrimaryPreferred(), {primary}),
+            (Secondary(), secondaries),
+            (SecondaryPreferred(), secondaries),
+            (Nearest(), {primary, *secondaries}),
+        ]
+        for preference, addresses in expected:
+            record.clear()
+            collection = client[database_name].c.with_options(read_preference=preference)
+            for _ in range(40):
+                await collection.find_one()
+            assert {event.connection_id for event in record.started_events} == addresses, preference
+        # Writes go to the primary, whatever the preference.
+        record.clear()
+        await client[database_name].c.with_options(read_preference=Secondary()).insert_one({})
+        assert record.started_events[0].connection_id == primary

@@ -2,39 +2,21 @@
 
 from __future__ import annotations
 
-import random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-from bson import ObjectId
 
-import motorlite
-from motorlite import AsyncMongoClient, WriteConcern
-from motorlite.errors import DuplicateKeyError
 from tests.live.clients import numbered
-from tests.live.oracle import outcome
-from tests.live.test_crud import CASES
 from tests.support.clients import make_client
-from tests.support.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from motorlite.testing import LocalServer
-    from tests.live.oracle import Oracle
 
 pytestmark = pytest.mark.anyio
 
 NAMES = ("snappy", "zlib", "zstd")
 EACH = pytest.mark.parametrize("name", NAMES)
 TEXT = "a text that can be compressed, " * 100
-
-
-@pytest.fixture(scope="module")
-def secure() -> Iterator[LocalServer]:
-    """A server that wants authentication."""
-    with motorlite.testing.LocalServer.start(auth=True) as server:
-        yield server
 
 
 def counters(server: LocalServer, name: str) -> dict[str, int]:
@@ -83,80 +65,3 @@ async def test_without_compressors_nothing_is_compressed(standalone: LocalServer
         async with make_client(standalone.uri + "?compressors=snoopy") as client:
             assert await client.admin.command("ping")
     assert not any(value for grown in growth(standalone, before).values() for value in grown.values())
-
-
-@EACH
-async def test_every_case_of_crud(name: str, deployment: LocalServer, oracle: Oracle) -> None:
-    """The same outcome as without compression in another driver."""
-    before = all_counters(deployment)
-    async with make_client(deployment, compressors=name) as client:
-        for title, case in CASES.items():
-            database = f"motorlite_test_{ObjectId()}"
-            assert await outcome(case, client[database], motorlite) == oracle.ask(case), title
-            if not deployment.started:
-                await client.drop_database(database)
-    assert growth(deployment, before)[name]["received"] > 100 * len(CASES)
-
-
-@EACH
-async def test_authentication_and_users(name: str, secure: LocalServer) -> None:
-    before = all_counters(secure)
-    user = f"user{ObjectId()}"
-    async with make_client(secure, compressors=name) as client:
-        reply = await client.admin.command("hello")
-        assert reply["ok"] == 1
-        await client.admin.command("createUser", user, pwd="secret", roles=["root"])
-        await client.admin.command("updateUser", user, pwd="other")
-    # Only the farewell.
-    assert growth(secure, before)[name]["received unpacked"] < 300
-    host, port = secure.addresses[0]
-    async with make_client(f"mongodb://{user}:other@{host}:{port}/", compressors=name) as client:
-        assert await client.admin.command("ping")
-        assert await client.admin.command("dropUser", user)
-
-
-@EACH
-async def test_errors_and_unacknowledged_writes(name: str, deployment: LocalServer, database_name: str) -> None:
-    before = all_counters(deployment)
-    async with make_client(deployment, compressors=name) as client:
-        collection = client[database_name].c
-        await collection.insert_one({"_id": 0})
-        with pytest.raises(DuplicateKeyError):
-            await collection.insert_one({"_id": 0})
-        silent = collection.with_options(write_concern=WriteConcern(w=0))
-        await silent.insert_many([{"_id": number, "text": TEXT} for number in range(1, 10)])
-
-        def arrived() -> bool:
-            return bool(deployment.command({"count": "c"}, database_name)["n"] == 10)
-
-        await until(arrived)
-    assert growth(deployment, before)[name]["received unpacked"] > 9 * len(TEXT)
-
-
-@EACH
-async def test_large_messages(name: str, deployment: LocalServer, database_name: str) -> None:
-    """Such as can be compressed, and such as become larger by it."""
-    noise = random.Random(1)
-    documents: list[dict[str, Any]] = [{"_id": 0, "text": "x" * 4_000_000}]
-    documents += [{"_id": number, "data": noise.randbytes(2_000_000)} for number in (1, 2)]
-    async with make_client(deployment, compressors=name) as client:
-        collection = client[database_name].c
-        await collection.insert_many(documents)
-        assert await collection.find().sort("_id").to_list() == documents
-        await collection.drop()
-
-
-async def test_the_level_of_zlib(standalone: LocalServer, database_name: str) -> None:
-    random_words = random.Random(1)
-    words = ["".join(random_words.choices("abcdefgh", k=6)) for _ in range(300)]
-    text = " ".join(random_words.choices(words, k=20_000))
-    received = []
-    for level in (0, 1, 9):
-        before = all_counters(standalone)
-        client: AsyncMongoClient[dict[str, Any]] = make_client(
-            f"{standalone.uri}?compressors=zlib&zlibCompressionLevel={level}"
-        )
-        async with client:
-            await client[database_name].c.insert_one({"text": text})
-        received.append(growth(standalone, before)["zlib"]["received"])
-    assert received[0] > received[1] > received[2]

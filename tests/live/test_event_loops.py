@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import subprocess
-import sys
 import textwrap
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -17,14 +13,12 @@ import trio
 
 from motorlite import AsyncMongoClient
 from motorlite.errors import InvalidOperation
-from tests.live.clients import NO_WORD_ABOUT_SLOW_STEPS
+from tests.live.clients import NO_WORD_ABOUT_SLOW_STEPS, run_program
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from motorlite.testing import LocalServer
-
-REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 def run_asyncio(function: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
@@ -93,7 +87,9 @@ def test_a_client_of_a_module_binds_at_its_first_operation(deployment: LocalServ
 # --- in a process of its own: nothing may be said at its end ---
 
 # Log messages have tests of their own.
-PRELUDE = """
+PRELUDE = (
+    NO_WORD_ABOUT_SLOW_STEPS
+    + """
 import asyncio, gc, logging, os, sys, threading
 import anyio, trio
 from motorlite import AsyncMongoClient
@@ -105,25 +101,17 @@ async def use(client):
     await client[name].c.find(batch_size=2).to_list()
     assert await client[name].c.find_one()
 """
+)
 
 PROGRAMS = {
     "never closed": """
         async def main():
             await use(AsyncMongoClient(uri))
     """,
-    "never closed, and kept": """
-        client = AsyncMongoClient(uri)
-        async def main():
-            await use(client)
-    """,
     "closed": """
         async def main():
             async with AsyncMongoClient(uri, minPoolSize=3) as client:
                 await use(client)
-    """,
-    "never used": """
-        async def main():
-            AsyncMongoClient(uri)
     """,
     "with an open cursor": """
         async def main():
@@ -142,42 +130,13 @@ PROGRAMS = {
                     for _ in range(10):
                         tasks.start_soon(client[name].c.find_one, {"$where": "sleep(100) || true"})
     """,
-    "many clients": """
-        async def main():
-            for _ in range(5):
-                await use(AsyncMongoClient(uri))
-                gc.collect()
-    """,
-    "servers that are not there": """
-        async def main():
-            client = AsyncMongoClient("mongodb://127.0.0.1:1/", serverSelectionTimeoutMS=20)
-            try:
-                await client.admin.command("ping")
-            except Exception as error:
-                assert "127.0.0.1:1" in str(error)
-            else:
-                raise AssertionError
-    """,
-    "that fails": """
-        async def main():
-            client = AsyncMongoClient(uri)
-            await use(client)
-            raise SystemExit(0)
-    """,
 }
-# How many clients each of them forgets to close.
-FORGOTTEN = dict.fromkeys(PROGRAMS, 1) | {"closed": 0, "never used": 0, "many clients": 5}
 LAST_LINES = {"asyncio": "asyncio.run(main())", "trio": "trio.run(main)"}
 WITH_UVLOOP = LAST_LINES | {"uvloop": "import uvloop; uvloop.run(main())"}
 
 
-def run_program(source: str, server: LocalServer, database_name: str) -> subprocess.CompletedProcess[str]:
-    """Run a program with all warnings on, in the development mode of Python."""
-    source = NO_WORD_ABOUT_SLOW_STEPS + source
-    warnings = ["-W", "error", "-W", "always::ResourceWarning"]
-    line = [sys.executable, "-X", "dev", *warnings, "-c", source, server.uri, database_name]
-    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
-    return subprocess.run(line, capture_output=True, text=True, timeout=55, cwd=REPOSITORY, env=environment)
+# All warnings, in the development mode of Python.
+STRICT = ("-X", "dev", "-W", "error", "-W", "always::ResourceWarning")
 
 
 def words(stderr: str) -> list[str]:
@@ -192,10 +151,10 @@ def test_a_program_says_only_what_it_forgot(
     deployment: LocalServer, database_name: str, program: str, backend: str
 ) -> None:
     source = f"{PRELUDE}\n{textwrap.dedent(PROGRAMS[program])}\n{LAST_LINES[backend]}\n"
-    finished = run_program(source, deployment, database_name)
+    finished = run_program(source, deployment.uri, database_name, mode=STRICT)
     assert (finished.stdout, finished.returncode) == ("", 0)
     said = words(finished.stderr)
-    assert len(said) == FORGOTTEN[program]
+    assert len(said) == (program != "closed")
     assert all("ResourceWarning: the client of 127.0.0.1:" in line for line in said)
 
 
@@ -238,7 +197,9 @@ gc.disable()
 def test_a_client_that_is_dropped_leaves_no_task_and_no_socket(
     deployment: LocalServer, database_name: str, backend: str
 ) -> None:
-    finished = run_program(f"{PRELUDE}\n{DROPPED}\n{WITH_UVLOOP[backend]}\n", deployment, database_name)
+    finished = run_program(
+        f"{PRELUDE}\n{DROPPED}\n{WITH_UVLOOP[backend]}\n", deployment.uri, database_name, mode=STRICT
+    )
     left = ["nothing is left", "ServerSelectionTimeoutError", "nothing is left"]
     assert (finished.stdout.splitlines(), finished.returncode) == (left, 0)
     said = words(finished.stderr)
@@ -272,7 +233,7 @@ for module in ("kept", "motorlite._client.core", "motorlite._api.cursors.server_
 @pytest.mark.parametrize("backend", WITH_UVLOOP)
 def test_what_outlives_the_modules_says_nothing(replica_set: LocalServer, database_name: str, backend: str) -> None:
     source = EMPTIED.format(prelude=PRELUDE, last_line=WITH_UVLOOP[backend])
-    finished = run_program(source, replica_set, database_name)
+    finished = run_program(source, replica_set.uri, database_name, mode=STRICT)
     assert (finished.stderr, finished.returncode) == ("", 0)
 
 
@@ -309,60 +270,7 @@ gc.disable()
 def test_an_error_leaves_nothing_to_the_garbage_collector(
     deployment: LocalServer, database_name: str, backend: str
 ) -> None:
-    finished = run_program(f"{PRELUDE}\n{FAILING}\n{WITH_UVLOOP[backend]}\n", deployment, database_name)
-    assert (finished.stdout.splitlines(), words(finished.stderr)) == (["OperationFailure", "NetworkTimeout", "[]"], [])
-
-
-FORK = """
-def in_thread(function):
-    thread = threading.Thread(target=run, args=[function])
-    thread.start()
-    thread.join()
-
-async def refused():
-    try:
-        await client[name].c.find_one()
-    except Exception as error:
-        print(type(error).__name__, error)
-
-async def afresh():
-    await use(client)
-    await client.close()
-    print("it starts afresh")
-
-async def works():
-    async with AsyncMongoClient(uri) as other:
-        await use(other)
-        print("a new client works")
-
-async def main():
-    global client
-    async with AsyncMongoClient(uri) as client:
-        await use(client)
-        process = os.fork()
-        if not process:
-            await refused()
-            in_thread(afresh)
-            in_thread(works)
-            sys.stdout.flush()
-            os._exit(0)
-        await anyio.to_thread.run_sync(os.waitpid, process, 0)
-        await use(client)
-        print("the parent's goes on")
-
-run(main)
-"""
-
-
-@pytest.mark.parametrize("backend", LAST_LINES)
-def test_after_a_fork_a_client_needs_a_loop_of_the_child(
-    deployment: LocalServer, database_name: str, backend: str
-) -> None:
-    run = "def run(function):\n    " + ("asyncio.run(function())" if backend == "asyncio" else "trio.run(function)")
-    finished = run_program(f"{PRELUDE}\n{run}\n{FORK}", deployment, database_name)
-    assert not words(finished.stderr)
-    refused, *others = finished.stdout.splitlines()
-    assert refused.startswith(
-        "InvalidOperation an event loop from before a fork belongs to the parent process: run a new"
+    finished = run_program(
+        f"{PRELUDE}\n{FAILING}\n{WITH_UVLOOP[backend]}\n", deployment.uri, database_name, mode=STRICT
     )
-    assert others == ["it starts afresh", "a new client works", "the parent's goes on"]
+    assert (finished.stdout.splitlines(), words(finished.stderr)) == (["OperationFailure", "NetworkTimeout", "[]"], [])

@@ -17,6 +17,7 @@ from bson.codec_options import CodecOptions
 
 import motorlite
 import motorlite.gridfs
+from tests.live.oracle import collect_what_pymongo_lost
 
 if TYPE_CHECKING:
     from motorlite.testing import LocalServer
@@ -72,7 +73,9 @@ async def all_raised(library: Any, grid: Any, uri: str) -> dict[str, Found]:
 
 @pytest.fixture(scope="module")
 def theirs(replica_set: LocalServer) -> dict[str, Found]:
-    return asyncio.run(all_raised(pymongo, gridfs, replica_set.uri))
+    found = asyncio.run(all_raised(pymongo, gridfs, replica_set.uri))
+    collect_what_pymongo_lost()
+    return found
 
 
 def name(found: Found) -> str:

@@ -9,27 +9,22 @@ import anyio
 import pytest
 
 from motorlite._base.error_codes import RETRYABLE_WRITE
-from motorlite.errors import (
-    AutoReconnect,
-    NetworkTimeout,
-    NotPrimaryError,
-    OperationFailure,
-    PoolClearedError,
-    PyMongoError,
-    ServerSelectionTimeoutError,
-)
+from motorlite.errors import AutoReconnect, NotPrimaryError, PoolClearedError, PyMongoError
 from motorlite.read_preferences import Secondary
 from motorlite.testing import FaultProxy, LocalServer
 from tests.live.clients import numbered
-from tests.live.load import assert_nothing_left, background, sockets_to, under_load
+from tests.live.load import assert_nothing_left, background, in_thread, sockets_to, under_load
 from tests.support.clients import make_client
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
+    from contextlib import AbstractContextManager
 
     from motorlite._base.values import Address
     from tests.support.clients import Client
+
+    Losing = Callable[[LocalServer], AbstractContextManager[Callable[[], Address]]]
 
 pytestmark = pytest.mark.anyio
 
@@ -47,13 +42,6 @@ def proxied() -> Iterator[LocalServer]:
         yield server
 
 
-@pytest.fixture(scope="module")
-def secret() -> Iterator[LocalServer]:
-    """A server with TLS behind a proxy."""
-    with LocalServer.start("standalone", tls=True, proxied=True) as server:
-        yield server
-
-
 @pytest.fixture(autouse=True)
 def healthy(request: pytest.FixtureRequest) -> Iterator[None]:
     """A test leaves no fault behind, also when it fails."""
@@ -64,13 +52,24 @@ def healthy(request: pytest.FixtureRequest) -> Iterator[None]:
             proxy.harms = "all"
 
 
-async def in_thread(function: Callable[..., Any], *args: Any) -> Any:
-    return await anyio.to_thread.run_sync(function, *args)
-
-
 def refuse_and_reset(proxy: FaultProxy) -> None:
     proxy.refuse()
     proxy.reset()
+
+
+@contextmanager
+def killed_primary(server: LocalServer) -> Iterator[Callable[[], Address]]:
+    """What kills the primary and returns its address; it is started again afterwards."""
+    primary = server.wait_for_primary()
+
+    def kill() -> Address:
+        server.kill(primary)
+        return primary
+
+    try:
+        yield kill
+    finally:
+        server.restart(primary)
 
 
 @contextmanager
@@ -163,57 +162,22 @@ async def test_a_primary_that_steps_down(replica_set3: LocalServer, database_nam
         await assert_nothing_left(client)
 
 
-async def test_a_primary_that_is_killed(replica_set3: LocalServer, database_name: str) -> None:
-    async with make_client(replica_set3, **WATCHFUL) as client:
-        await all_known(client)
-        victims = Victims(client, database_name)
-        killed = await in_thread(replica_set3.wait_for_primary)
-        try:
-            async with anyio.create_task_group() as group:
-                await victims.start(group)
-                async with under_load(client, database_name) as load:
-                    await in_thread(replica_set3.kill, killed)
-                    await load.goes_on(TASKS)
-            assert load.errors == []
-            victims.assert_failed("update", "getMore", kind=AutoReconnect)
-            assert await client.primary != killed
-        finally:
-            await in_thread(replica_set3.restart, killed)
-        await assert_nothing_left(client)
-
-
-async def test_a_primary_that_freezes(proxied: LocalServer, database_name: str) -> None:
+@pytest.mark.parametrize(("losing", "kind"), [(killed_primary, AutoReconnect), (frozen_primary, PoolClearedError)])
+async def test_a_primary_that_is_lost(
+    proxied: LocalServer, database_name: str, losing: Losing, kind: type[PyMongoError]
+) -> None:
     async with make_client(proxied, **WATCHFUL) as client:
         await all_known(client)
         victims = Victims(client, database_name)
-        with frozen_primary(proxied) as freeze:
+        with losing(proxied) as lose:
             async with anyio.create_task_group() as group:
                 await victims.start(group)
                 async with under_load(client, database_name) as load:
-                    frozen = freeze()
+                    lost = await in_thread(lose)
                     await load.goes_on(TASKS)
             assert load.errors == []
-            victims.assert_failed("update", "getMore", kind=PoolClearedError)
-            assert await client.primary != frozen
-        await assert_nothing_left(client)
-
-
-async def test_a_primary_that_freezes_and_operations_with_a_deadline(proxied: LocalServer, database_name: str) -> None:
-    # The deadlines come before the monitor notices, which ends operations in another way.
-    async with make_client(proxied, **{**WATCHFUL, "connectTimeoutMS": 3_000}) as client:
-        await all_known(client)
-        with frozen_primary(proxied) as freeze:
-            async with under_load(client, database_name, timeoutMS=500) as load:
-                started = anyio.current_time()
-                freeze()
-                # Waits for what the tasks have under way, each operation half a second at most.
-                await until(lambda: len(load.errors) >= TASKS)
-                assert anyio.current_time() - started < 9
-                await load.goes_on(TASKS)
-            assert [repr(error) for error in load.errors if not error.timeout] == []
-            # Those that the new primary answered, because they waited there for the majority, have no phase.
-            client_side = [error for error in load.errors if not isinstance(error, OperationFailure)]
-            assert {error.phase for error in client_side} <= {"reply", "selection", "connecting", "queue"}
+            victims.assert_failed("update", "getMore", kind=kind)
+            assert await client.primary != lost
         await assert_nothing_left(client)
 
 
@@ -317,93 +281,3 @@ async def test_everybody_loses_the_primary(proxied: LocalServer, database_name: 
             proxied.proxies[primary].heal()
         assert load.errors == []
         await assert_nothing_left(client)
-
-
-@pytest.mark.parametrize("towards", ["server", "client"])
-async def test_messages_that_are_cut_short(proxied: LocalServer, database_name: str, towards: Any) -> None:
-    async with make_client(proxied, **WATCHFUL) as client:
-        await all_known(client)
-        primary = await in_thread(proxied.wait_for_primary)
-        proxy = proxied.proxies[primary]
-        proxy.harms = "clients"
-        collection = client[database_name].c
-        await collection.insert_one({"_id": 1, "text": "x" * 100_000})
-        proxy.cut_after(50_000, towards)
-        document = {"_id": 2, "text": "x" * 100_000}
-        operation = collection.insert_one(document) if towards == "server" else collection.find_one()
-        with pytest.raises(AutoReconnect) as caught:
-            await operation
-        assert (caught.value.attempts, caught.value.retry_refusal) == (2, "attempts")
-        assert caught.value.has_error_label(RETRYABLE_WRITE) is (towards == "server")
-        proxy.heal()
-        assert await collection.count_documents({}) == 1
-        await collection.insert_one({"_id": 2})
-        await assert_nothing_left(client)
-
-
-@pytest.mark.filterwarnings("ignore:socketTimeoutMS ends only")
-@pytest.mark.parametrize("towards", ["server", "client"])
-async def test_a_silent_connection_is_found_by_the_next_operation(
-    proxied: LocalServer, database_name: str, towards: Any
-) -> None:
-    # Monitors would need half a minute; and while only requests are lost, they hear the server and are content.
-    async with make_client(proxied, w="majority", socketTimeoutMS=2_000, minPoolSize=3) as client:
-        await all_known(client)
-        await until(lambda: all(one.idle >= 3 for one in client.stats().servers.values()))
-        primary = await in_thread(proxied.wait_for_primary)
-        proxy = proxied.proxies[primary]
-        proxy.harms = "clients"
-        collection = client[database_name].c
-        await collection.insert_one({"_id": 1})
-        proxy.half_open(towards)
-        started = anyio.current_time()
-        with pytest.raises(NetworkTimeout) as caught:
-            await collection.find_one(timeoutMS=300)
-        assert 0.3 <= anyio.current_time() - started < 2
-        assert (caught.value.timeout, caught.value.phase) == (True, "reply")
-        with pytest.raises(NetworkTimeout) as other:
-            await collection.update_many({}, {"$set": {"n": 1}})
-        assert (other.value.attempts, other.value.retry_refusal) == (1, "not retryable")
-        # The late replies will not come: their connections are given up after their second.
-        await until(lambda: client.stats().servers[primary].replies_given_up >= 2)
-        proxy.heal()
-        heard = towards == "client"
-        assert await collection.find_one() == ({"_id": 1, "n": 1} if heard else {"_id": 1})
-
-
-async def test_a_hello_that_comes_byte_by_byte(proxied: LocalServer) -> None:
-    address = await in_thread(proxied.wait_for_primary)
-    proxy = proxied.proxies[address]
-    proxy.harms = "clients"
-    proxy.drip(0.001)
-    uri = f"mongodb://127.0.0.1:{address[1]}/?directConnection=true"
-    async with make_client(uri, connectTimeoutMS=200, serverSelectionTimeoutMS=2_000) as client:
-        with pytest.raises(ServerSelectionTimeoutError, match="time"):
-            await client.admin.command("ping")
-        assert sockets_to({address[1]}) <= 1  # the check that is under way
-        assert background() == {"host": 1, "Monitor._run": 1}
-        proxy.heal()
-        assert await client.admin.command("ping")
-        await assert_nothing_left(client, 1)
-    proxy.drip(0.0001, "server")
-    async with make_client(uri) as client:
-        assert await client.admin.command("ping")
-
-
-@pytest.mark.parametrize("after", [0, 300])
-async def test_a_tls_handshake_that_is_swallowed(secret: LocalServer, after: int) -> None:
-    (address,) = secret.addresses
-    proxy = secret.proxies[address]
-    if after:
-        proxy.limit(after)  # the hello of TLS comes through in part
-    else:
-        proxy.black_hole()
-    try:
-        async with make_client(secret, connectTimeoutMS=1_000, serverSelectionTimeoutMS=2_500) as client:
-            with pytest.raises(ServerSelectionTimeoutError, match="time"):
-                await client.admin.command("ping")
-            proxy.heal()
-            assert await client.admin.command("ping")
-            await assert_nothing_left(client, 1)
-    finally:
-        proxy.heal()

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.live.clients import run_program
+
 if TYPE_CHECKING:
     from motorlite.testing import LocalServer
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 # Python 3.12 and later advise against forks of processes with threads, which is what this is about.
 NO_ADVICE = ("-W", "error", "-W", "ignore:This process:DeprecationWarning")
 
@@ -92,6 +89,10 @@ async def main():
         await upload.write(b"a" * 1_000_000)
         assert upload._upload.has_begun
         await fresh.write(b"a" * 2500)
+        pooled = client.start_session()
+        await client.admin.command("ping", session=pooled)
+        known = [lsid, pooled.session_id]
+        await pooled.end_session()
 
         async def child():
             assert client.stats().servers == {}, "those of the parent are not the child's"
@@ -112,10 +113,10 @@ async def main():
             assert await client[name].fs.chunks.count_documents({}) == 1000
             await cursor.close()
             await session.end_session()
-            own = client.start_session()
-            assert own.session_id != lsid
-            await things.find_one({}, session=own)
-            await own.end_session()
+            for _ in range(3):
+                async with client.start_session() as own:
+                    await things.find_one({}, session=own)
+                    assert own.session_id not in known
             await things.insert_one({"child": True})
             mine = things.find(batch_size=100)
             await mine.next()
@@ -136,6 +137,9 @@ async def main():
             gc.collect()
             in_child(child)
         ends(process)
+        async with client.start_session() as again:
+            assert again.session_id == known[1], "the pool of the parent is as it was"
+            await client.admin.command("ping", session=again)
         assert [found["_id"] async for found in cursor][:298] == list(range(1, 299)), "the parent goes on"
         assert len(await other.to_list()) >= 299
         await session.commit_transaction()
@@ -192,15 +196,14 @@ print("the parent is done")
 
 
 def run(program: str, server: LocalServer, name: str, backend: str) -> list[str]:
-    line = [sys.executable, *NO_ADVICE, "-c", PRELUDE + program, server.uri, name, backend]
-    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
-    finished = subprocess.run(line, capture_output=True, text=True, timeout=55, env=environment)
+    finished = run_program(PRELUDE + program, server.uri, name, backend, mode=NO_ADVICE)
     assert (finished.stderr, finished.returncode) == ("", 0)
     return finished.stdout.splitlines()
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_a_fork_in_a_running_loop(replica_set: LocalServer, database_name: str, backend: str) -> None:
+    """Prose tests 12 and 13 of sessions are in it: neither a pooled session nor one in use is used after a fork."""
     assert run(IN_A_LOOP, replica_set, database_name, backend) == [
         "the parent's loop refused",
         "cursor refused",

@@ -8,15 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.lowlevel
-import bson
 import pytest
-from bson.codec_options import CodecOptions, TypeDecoder, TypeRegistry
-from bson.raw_bson import RawBSONDocument
-from bson.son import SON
 
 from motorlite import CursorType
 from motorlite._wire.slices import SLICE
-from motorlite.gridfs import AsyncGridFSBucket
+from tests.live.clients import open_cursors
 from tests.live.load import is_at_rest
 from tests.support.clients import make_client
 from tests.support.waiting import until
@@ -39,13 +35,6 @@ DOCUMENTS = [
     }
     for number in range(COUNT)
 ]
-
-
-class Shout(TypeDecoder):
-    bson_type = str
-
-    def transform_bson(self, value: str) -> str:
-        return value.upper()
 
 
 @pytest.fixture
@@ -74,12 +63,6 @@ READERS: dict[str, Callable[[Any], Any]] = {
     "aggregate": lambda coll: coll.aggregate([{"$match": {}}]).to_list(),
     "command": lambda coll: coll.database.cursor_command("find", "c", batchSize=COUNT).to_list(),
 }
-CLASSES: dict[str, CodecOptions[Any]] = {
-    "dict": CodecOptions(),
-    "time zones": CodecOptions(tz_aware=True),
-    "SON": CodecOptions(document_class=SON),
-    "raw": CodecOptions(document_class=RawBSONDocument),
-}
 
 
 async def test_every_reader_gets_all(coll: Any) -> None:
@@ -101,42 +84,7 @@ async def test_compressed(coll: Any, deployment: LocalServer, compressor: str) -
         await until(lambda: is_at_rest(client))
 
 
-async def test_codec_options(coll: Any) -> None:
-    for options in CLASSES.values():
-        found = await coll.with_options(codec_options=options).find().to_list()
-        assert {type(document) for document in found} == {options.document_class}
-        if options.document_class is RawBSONDocument:
-            found = [bson.decode(document.raw) for document in found]
-        assert found == DOCUMENTS
-    options = CodecOptions(type_registry=TypeRegistry([Shout()]))
-    found = await coll.with_options(codec_options=options).find({}, {"name": 1}).to_list()
-    assert found == [{"_id": number, "name": f"NAME {number}"} for number in range(COUNT)]
-
-
-async def test_raw_batches(coll: Any) -> None:
-    for cursor in (coll.find_raw_batches(), coll.aggregate_raw_batches([{"$match": {}}])):
-        found = [document for batch in await cursor.to_list() for document in bson.decode_all(batch)]
-        assert found == DOCUMENTS
-
-
-async def test_other_tasks_get_their_turns(coll: Any) -> None:
-    turns, is_done = 0, False
-
-    async def count() -> None:
-        nonlocal turns
-        while not is_done:
-            turns += 1
-            await anyio.lowlevel.checkpoint()
-
-    await coll.find_one()
-    async with anyio.create_task_group() as group:
-        group.start_soon(count)
-        await coll.find(batch_size=COUNT)
-        is_done = True
-    assert turns >= sum(len(bson.encode(document)) for document in DOCUMENTS) // SLICE // 2
-
-
-async def test_cancelled_at_random_moments(coll: Any) -> None:
+async def test_cancelled_at_random_moments(coll: Any, deployment: LocalServer) -> None:
     chance = random.Random(0)
     for _ in range(30):
         with anyio.move_on_after(chance.random() * 0.15):
@@ -144,38 +92,4 @@ async def test_cancelled_at_random_moments(coll: Any) -> None:
         assert gc.isenabled()
     assert await coll.find().to_list() == DOCUMENTS
     # The cursors whose first batch was on its way are killed in the background.
-    for _ in range(1000):
-        if not await open_cursors(coll):
-            break
-        await anyio.sleep(0.01)
-    else:
-        pytest.fail("a cursor is left")
-
-
-async def open_cursors(coll: Any) -> int:
-    """How many cursors of this collection the server keeps."""
-    pipeline = [
-        {"$currentOp": {"allUsers": True, "idleCursors": True}},
-        {"$match": {"ns": f"{coll.database.name}.{coll.name}", "cursor": {"$exists": True}}},
-    ]
-    return len(await (await coll.database.client.admin.aggregate(pipeline)).to_list())
-
-
-async def test_grid_fs(coll: Any) -> None:
-    content = random.Random(0).randbytes(3_000_000)
-    bucket = AsyncGridFSBucket(coll.database, chunk_size_bytes=1000)
-    file_id = await bucket.upload_from_stream("f", content)
-    assert await (await bucket.open_download_stream(file_id)).read() == content
-
-
-async def test_a_change_stream_whose_steps_are_cancelled(coll: Any) -> None:
-    numbers: list[int] = []
-    async with coll.watch(max_await_time_ms=100) as stream:
-        await coll.update_many({}, {"$set": {"text": "y" * 1000}})
-        with anyio.fail_after(120):
-            limit = 0.02
-            while len(numbers) < COUNT:
-                with anyio.move_on_after(limit):
-                    numbers += [change["documentKey"]["_id"] for change in await stream.to_list()]
-                limit *= 1.5
-    assert numbers == list(range(COUNT))
+    await until(lambda: open_cursors(deployment, coll.full_name) == 0)

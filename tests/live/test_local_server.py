@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import socket
 import ssl
-import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import pytest
 
-from motorlite.errors import InvalidOperation, OperationFailure, PyMongoError
+from motorlite.errors import InvalidOperation, OperationFailure
 from motorlite.testing import LocalServer, ServerNotFound, failpoints
 from motorlite.testing.server import local_commands
 from motorlite.testing.server.local_commands import Access, Credential, run_command, wait_until
@@ -91,19 +89,6 @@ def test_members_reach_each_other_through_their_proxies() -> None:
         assert "writeConcernError" not in server.command(insert, "motorlite_test_proxied")
 
 
-def test_failpoints_act_and_are_switched_off(standalone: LocalServer, fail: Fail) -> None:
-    fail(standalone, failpoints.overload(times=2, commands=["ping"]))
-    for _ in range(2):
-        with pytest.raises(OperationFailure) as caught:
-            standalone.command({"ping": 1})
-        assert caught.value.code == 462
-        assert caught.value.error_labels == {"SystemOverloadedError", "RetryableError"}
-    standalone.command({"ping": 1})
-    fail(standalone, failpoints.fail_command(["ping"], close_connection=True, times=1))
-    with pytest.raises(ConnectionResetError):
-        standalone.command({"ping": 1})
-
-
 def test_a_broken_deployment_is_restored() -> None:
     with LocalServer.start("replicaset", proxied=True) as server:
         (address,) = server.addresses
@@ -136,11 +121,6 @@ def test_what_was_not_started_here_is_not_restored(standalone: LocalServer) -> N
         LocalServer.start(uri=standalone.uri).restore()
 
 
-def test_a_uri_goes_before_that_of_the_environment(standalone: LocalServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MONGODB_URI", "mongodb://127.0.0.1:1/")
-    assert LocalServer.start(uri=standalone.uri).addresses == standalone.addresses
-
-
 def test_the_default_overload_spares_the_way_back(standalone: LocalServer, fail: Fail) -> None:
     fail(standalone, failpoints.overload(probability=1.0))
     with pytest.raises(OperationFailure):
@@ -149,26 +129,8 @@ def test_the_default_overload_spares_the_way_back(standalone: LocalServer, fail:
     standalone.command({"find": "c"}, "motorlite_test_none")
 
 
-def test_a_killed_server_keeps_its_data_and_a_frozen_one_answers_later() -> None:
-    with LocalServer.start(own=True) as server:
-        insert = {"insert": "c", "documents": [{"_id": 1}], "writeConcern": {"j": True}}
-        server.command(insert, "motorlite_test_kill")
-        server.kill()
-        with pytest.raises(ConnectionRefusedError):
-            server.command({"ping": 1})
-        server.restart()
-        # Not count: a server that was killed has forgotten how many documents there are, not which.
-        assert server.command({"find": "c"}, "motorlite_test_kill")["cursor"]["firstBatch"] == [{"_id": 1}]
-        server.freeze()
-        with pytest.raises(TimeoutError):
-            run_command(server.addresses[0], {"ping": 1}, "admin", Access(), timeout=0.2)
-        server.thaw()
-        server.command({"ping": 1})
-
-
-@pytest.mark.parametrize("topology", ["standalone", "replicaset"])
-def test_authentication(topology: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    with LocalServer.start(topology, auth=True) as server:
+def test_authentication(monkeypatch: pytest.MonkeyPatch) -> None:
+    with LocalServer.start(auth=True) as server:
         address = server.addresses[0]
         assert server.command({"listDatabases": 1, "nameOnly": True})["ok"] == 1
         with pytest.raises(OperationFailure, match="requires authentication"):
@@ -187,10 +149,11 @@ def test_authentication(topology: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_tls_with_verification(monkeypatch: pytest.MonkeyPatch) -> None:
-    with LocalServer.start(tls=True) as server:
+    with LocalServer.start("replicaset", auth=True, tls=True) as server:
         host, port = server.addresses[0]
         assert port is not None
-        server.command({"ping": 1})
+        assert server.command({"replSetGetStatus": 1})["myState"] == 1
+        assert f"tlsCAFile={quote(str(server.ca_file), safe='')}" in server.uri
         with pytest.raises((ConnectionResetError, TimeoutError)):
             run_command((host, port), {"ping": 1}, "admin", Access())
         with pytest.raises(ssl.SSLCertVerificationError):
@@ -208,23 +171,6 @@ def test_tls_with_verification(monkeypatch: pytest.MonkeyPatch) -> None:
             LocalServer.start()
 
 
-def test_a_replica_set_with_authentication_and_tls() -> None:
-    with LocalServer.start("replicaset", auth=True, tls=True) as server:
-        assert server.command({"replSetGetStatus": 1})["myState"] == 1
-        assert f"tlsCAFile={quote(str(server.ca_file), safe='')}" in server.uri
-
-
-def test_parameters_reach_the_server() -> None:
-    with LocalServer.start(parameters={"cursorTimeoutMillis": 12345, "ttlMonitorEnabled": False}) as server:
-        reply = server.command({"getParameter": 1, "cursorTimeoutMillis": 1, "ttlMonitorEnabled": 1})
-        assert (reply["cursorTimeoutMillis"], reply["ttlMonitorEnabled"]) == (12345, False)
-
-
-def test_a_wrong_parameter_is_an_error_that_shows_what_mongod_said() -> None:
-    with pytest.raises(RuntimeError, match="noSuchParameter"):
-        LocalServer.start(parameters={"noSuchParameter": 1})
-
-
 def test_attaching_finds_out_what_the_deployment_is(replica_set: LocalServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MONGODB_URI", replica_set.uri)
     with LocalServer.start() as server:
@@ -233,52 +179,3 @@ def test_attaching_finds_out_what_the_deployment_is(replica_set: LocalServer, mo
     with LocalServer.start("standalone") as another:
         assert another.started
         assert another.addresses != replica_set.addresses
-
-
-def test_an_unknown_command_is_the_drivers_error(deployment: LocalServer) -> None:
-    with pytest.raises(PyMongoError, match="noSuchCommand") as caught:
-        deployment.command({"noSuchCommand": 1})
-    assert getattr(caught.value, "code", None) == 59
-
-
-TEST_RUN = """
-import sys
-from motorlite.testing import LocalServer
-server = LocalServer.start("replicaset", own=True)
-server.command({"insert": "c", "documents": [{}]}, "motorlite_test_killed")
-host, port = server.addresses[0]
-print(port, server._members._processes.folder, flush=True)
-sys.stdin.read()
-"""
-
-
-def test_a_killed_test_run_leaves_nothing_behind() -> None:
-    run = subprocess.Popen(
-        [sys.executable, "-c", TEST_RUN],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=REPOSITORY,
-    )
-    with run:
-        assert run.stdout is not None
-        port, folder = run.stdout.readline().split()
-        assert mongods_of(folder)
-        run.kill()
-    wait_until(lambda: not Path(folder).exists(), "the folder to be removed")
-    assert not mongods_of(folder)
-    with pytest.raises(ConnectionRefusedError):
-        socket.create_connection(("127.0.0.1", int(port)), 5)
-
-
-def mongods_of(folder: str) -> list[str]:
-    """The processes that have a file of `folder` on their command line."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            line = path.read_bytes()
-        except OSError:  # ended while we looked
-            continue
-        if folder.encode() in line:
-            found.append(path.parent.name)
-    return found

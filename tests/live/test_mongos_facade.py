@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-import socket
-import time
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
-import bson
 import pytest
 from bson.binary import Binary
 from bson.int64 import Int64
 
-from motorlite._wire import op_msg
-from motorlite.errors import CursorNotFound, ExecutionTimeout, NotPrimaryError, OperationFailure, PyMongoError
+from motorlite.errors import CursorNotFound, NotPrimaryError, OperationFailure, PyMongoError
 from motorlite.testing import LocalServer, failpoints
-from motorlite.testing.server.local_commands import wait_until
 from tests.support.mongos.cluster import Cluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from tests.live.conftest import Fail
 
 HOST_UNREACHABLE: Final = 6
 CURSOR_NOT_FOUND: Final = 43
-COMMAND_NOT_FOUND: Final = 59
 INVALID_OPTIONS: Final = 72
 STARTED_TWICE: Final = 117
 NO_SUITABLE_MEMBER: Final = 133
@@ -36,31 +28,7 @@ FAIL_POINT_SET_FAILED: Final = 266
 NO_PARTICIPANTS: Final = 50940
 TRANSIENT: Final = "TransientTransactionError"
 # Codes that every server knows by the same name, of all kinds of labels.
-CODES: Final = (
-    1,
-    2,
-    6,
-    7,
-    11,
-    24,
-    43,
-    51,
-    64,
-    79,
-    89,
-    91,
-    100,
-    112,
-    189,
-    246,
-    251,
-    262,
-    267,
-    9001,
-    10107,
-    11600,
-    11601,
-)
+CODES: Final = (1, 6, 7, 11, 24, 43, 51, 64, 79, 89, 91, 100, 112, 189, 246, 251, 262, 267, 9001, 10107, 11600, 11601)
 
 
 def refused(run: Callable[[], object]) -> Mapping[str, Any]:
@@ -90,31 +58,6 @@ def test_hello_is_that_of_a_mongos(cluster: Cluster, replica_set: LocalServer) -
     assert (old["ismaster"], old["helloOk"], "isWritablePrimary" in old) == (True, True, False)
 
 
-def test_hello_is_streamed_while_nothing_changes(cluster: Cluster) -> None:
-    version = cluster.command(0, {"hello": 1})["topologyVersion"]
-    command = {"hello": 1, "topologyVersion": version, "maxAwaitTimeMS": 30, "$db": "admin"}
-    started = time.monotonic()
-    with socket.create_connection(cluster.addresses[0]) as client:
-        client.sendall(op_msg.encode(7, bson.encode(command), flags=op_msg.EXHAUST_ALLOWED))
-        first, second = receive(client), receive(client)
-    assert time.monotonic() - started > 0.06
-    assert (first.response_to, second.response_to) == (7, first.request_id)
-    assert first.more_to_come
-    assert bson.decode(bytes(second.body))["topologyVersion"] == version
-
-
-def test_what_a_client_knows_of_another_process_is_not_awaited(cluster: Cluster) -> None:
-    other = cluster.command(1, {"hello": 1})["topologyVersion"]
-    started = time.monotonic()
-    cluster.command(0, {"hello": 1, "topologyVersion": other, "maxAwaitTimeMS": 60_000})
-    assert time.monotonic() - started < 30
-
-
-def receive(client: socket.socket) -> op_msg.Message:
-    data = client.recv(4, socket.MSG_WAITALL)
-    return op_msg.parse(data + client.recv(int.from_bytes(data, "little") - 4, socket.MSG_WAITALL))
-
-
 # --- failpoints ---
 
 
@@ -126,19 +69,6 @@ def test_a_failpoint_acts_on_its_mongos_only(cluster: Cluster, replica_set: Loca
         assert refused(lambda: cluster.command(0, {"ping": 1}))["code"] == HOST_UNREACHABLE
     cluster.command(0, {"ping": 1})
     assert cluster.command(0, failpoints.off())["count"] == 2
-
-
-def test_the_modes_of_a_failpoint(cluster: Cluster) -> None:
-    cluster.command(0, failpoints.fail_command(["ping"], error_code=HOST_UNREACHABLE, skip=1))
-    cluster.command(0, {"ping": 1})
-    for _ in range(2):
-        refused(lambda: cluster.command(0, {"ping": 1}))
-    cluster.command(0, failpoints.fail_command(["ping"], error_code=HOST_UNREACHABLE, probability=0))
-    cluster.command(0, {"ping": 1})
-    cluster.command(0, failpoints.fail_command(["ping"], error_code=HOST_UNREACHABLE))
-    refused(lambda: cluster.command(0, {"ping": 1}))
-    cluster.command(0, failpoints.off())
-    cluster.command(0, {"ping": 1})
 
 
 @pytest.mark.parametrize(
@@ -179,76 +109,6 @@ def test_errors_are_those_of_a_server(cluster: Cluster, replica_set: LocalServer
             assert "$clusterTime" in here
 
 
-def test_labels_of_a_failpoint_replace_those_of_the_server(cluster: Cluster) -> None:
-    session = {"lsid": new_session(), "txnNumber": Int64(1)}
-    for labels in (["Own"], []):
-        cluster.command(0, failpoints.fail_command(["insert"], error_code=91, error_labels=labels, times=1))
-        reply = refused(lambda: cluster.command(0, {"insert": "coll", "documents": [{}], **session}, "db"))
-        assert reply.get("errorLabels", []) == labels
-
-
-def test_a_write_concern_error_comes_with_the_reply(
-    cluster: Cluster, replica_set: LocalServer, database_name: str
-) -> None:
-    error = {"code": 91, "errmsg": "ready"}
-    fails = failpoints.fail_command(["insert"], write_concern_error=error, times=1)
-    runs: list[Callable[..., Mapping[str, Any]]] = [partial(cluster.command, 0), replica_set.command]
-    for run in runs:
-        session = {"lsid": new_session(), "txnNumber": Int64(1)}
-        run(fails)
-        reply = run({"insert": "coll", "documents": [{}], **session}, database_name)
-        assert (reply["n"], reply["writeConcernError"], reply["errorLabels"]) == (1, error, ["RetryableWriteError"])
-
-
-def test_a_connection_is_closed(cluster: Cluster) -> None:
-    cluster.command(0, failpoints.fail_command(["ping"], close_connection=True, times=1))
-    with pytest.raises(ConnectionResetError):
-        cluster.command(0, {"ping": 1})
-    cluster.command(0, {"ping": 1})
-
-
-def test_a_command_is_held_back(cluster: Cluster) -> None:
-    """maxTimeMS does not interrupt that, but counts from the start."""
-    cluster.command(0, failpoints.fail_command(["find"], block_ms=60))
-    started = time.monotonic()
-    cluster.command(0, {"find": "coll"}, "db")
-    assert time.monotonic() - started > 0.06
-    with pytest.raises(ExecutionTimeout):
-        cluster.command(0, {"find": "coll", "maxTimeMS": 50}, "db")
-
-
-def test_a_failpoint_is_meant_for_an_application(cluster: Cluster) -> None:
-    fails = failpoints.fail_command(["hello", "ping"], error_code=HOST_UNREACHABLE, app_name="meant", times=2)
-    cluster.command(0, fails)
-    cluster.command(0, {"ping": 1})
-    metadata = {"application": {"name": "meant"}, "driver": {"name": "d", "version": "1"}, "os": {"type": "Linux"}}
-    hello = {"hello": 1, "$db": "admin", "client": metadata}
-    with socket.create_connection(cluster.addresses[0]) as client:
-        replies = []
-        for command in (hello, {"ping": 1, "$db": "admin"}, {"ping": 1, "$db": "admin"}):
-            client.sendall(op_msg.encode(1, bson.encode(command)))
-            replies.append(bson.decode(bytes(receive(client).body)))
-    assert [reply["ok"] for reply in replies] == [0, 0, 1]
-
-
-def test_nothing_is_held_back_for_a_client_that_has_gone(cluster: Cluster) -> None:
-    cluster.command(0, failpoints.fail_command(["ping"], block_ms=600_000))
-    wait_until(lambda: cluster.connections == 0, "the end of other connections")
-    with socket.create_connection(cluster.addresses[0]) as client:
-        client.sendall(op_msg.encode(1, bson.encode({"ping": 1, "$db": "admin"})))
-        wait_until(lambda: cluster.connections == 1, "the connection")
-    wait_until(lambda: cluster.connections == 0, "the end of the connection")
-
-
-def test_an_unacknowledged_write_has_no_reply(cluster: Cluster, replica_set: LocalServer, database_name: str) -> None:
-    write = {"insert": "coll", "documents": [{}], "writeConcern": {"w": 0}, "$db": database_name}
-    with socket.create_connection(cluster.addresses[0]) as client:
-        client.sendall(op_msg.encode(1, bson.encode(write), flags=op_msg.MORE_TO_COME))
-        client.sendall(op_msg.encode(2, bson.encode({"ping": 1, "$db": "admin"})))
-        assert receive(client).response_to == 2
-    assert replica_set.command({"count": "coll"}, database_name)["n"] == 1
-
-
 # --- cursors and read preferences ---
 
 
@@ -287,24 +147,6 @@ def test_the_read_preference_has_to_be_met(cluster: Cluster, preference: dict[st
         assert refused(lambda: cluster.command(0, command, "db"))["code"] == NO_SUITABLE_MEMBER
     # Writes go to the primary, whatever it says.
     cluster.command(0, {"insert": "coll", "documents": [{}], "$readPreference": preference}, "db")
-
-
-def test_reads_go_to_the_member_that_the_read_preference_allows(replica_set3: LocalServer, fail: Fail) -> None:
-    primary = replica_set3.wait_for_primary()
-    read = {"find": "coll"}
-    fails = failpoints.fail_command(["find"], error_code=HOST_UNREACHABLE, namespace="db.coll")
-    fail(replica_set3, fails, primary)
-    with Cluster(replica_set3) as cluster:
-        assert refused(lambda: cluster.command(0, read, "db"))["code"] == HOST_UNREACHABLE
-        cluster.command(0, {**read, "$readPreference": {"mode": "secondary"}}, "db")
-        cluster.command(0, {**read, "$readPreference": {"mode": "secondaryPreferred"}}, "db")
-        preferred = {**read, "$readPreference": {"mode": "primaryPreferred"}}
-        assert refused(lambda: cluster.command(0, preferred, "db"))["code"] == HOST_UNREACHABLE
-
-
-def test_commands_of_replica_sets_are_none_of_a_mongos(cluster: Cluster) -> None:
-    assert refused(lambda: cluster.command(0, {"replSetGetStatus": 1}))["code"] == COMMAND_NOT_FOUND
-    assert cluster.command(0, {"isdbgrid": 1})["isdbgrid"] == 1
 
 
 # --- transactions ---
@@ -357,12 +199,6 @@ def test_a_transaction_on_one_mongos(transaction: Transaction, cluster: Cluster,
     assert stored(cluster, database_name) == [1]
 
 
-def test_replies_outside_of_transactions_have_no_recovery_token(cluster: Cluster, database_name: str) -> None:
-    assert "recoveryToken" not in cluster.command(0, {"find": "coll"}, database_name)
-    write = {"insert": "coll", "documents": [{}], "lsid": new_session(), "txnNumber": Int64(1)}
-    assert "recoveryToken" not in cluster.command(0, write, database_name)
-
-
 def test_a_statement_on_the_other_mongos_is_refused(
     transaction: Transaction, cluster: Cluster, database_name: str
 ) -> None:
@@ -403,13 +239,6 @@ def test_a_transaction_whose_commit_was_lost_is_aborted_by_the_recovery(
     assert not stored(cluster, database_name)
 
 
-def test_an_aborted_transaction_leaves_nothing(transaction: Transaction, cluster: Cluster, database_name: str) -> None:
-    token = transaction.insert(0, 1, startTransaction=True)["recoveryToken"]
-    transaction.end(0, "abortTransaction", recoveryToken=token)
-    assert refused(lambda: transaction.find(0))["code"] == NO_SUCH_TRANSACTION
-    assert not stored(cluster, database_name)
-
-
 def test_numbers_of_transactions_only_grow(transaction: Transaction, cluster: Cluster, database_name: str) -> None:
     lsid = transaction.fields["lsid"]
     transaction.insert(0, 1, startTransaction=True)
@@ -441,9 +270,3 @@ def test_a_bug_of_the_facade_is_not_taken_for_a_network_error(replica_set: Local
         cluster.command(0, {"find": "coll", "autocommit": False, "txnNumber": 1}, "db")
     # The end of the block has waited for the task that failed.
     assert [type(error) for error in cluster.failures] == [KeyError]
-
-
-def test_messages_in_other_formats_are_refused(cluster: Cluster) -> None:
-    with socket.create_connection(cluster.addresses[0]) as client:
-        client.sendall((16).to_bytes(4, "little") + bytes(8) + (2012).to_bytes(4, "little"))
-        assert client.recv(1) == b""

@@ -5,12 +5,10 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-import anyio
 import pytest
 
-from motorlite.errors import PyMongoError, ServerSelectionTimeoutError
+from motorlite.errors import ServerSelectionTimeoutError
 from motorlite.testing import LocalServer
-from tests.live.clients import numbered
 from tests.support.clients import make_client
 from tests.support.events import Recorder
 from tests.support.socks5_server import Socks5Server
@@ -53,7 +51,6 @@ def tls_of(server: LocalServer) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("is_mapped", [True, False], ids=["direct", "replica set"])
-@pytest.mark.parametrize("as_keywords", [True, False], ids=["keywords", "uri"])
 @pytest.mark.parametrize(
     ("demands_login", "login", "succeeds"),
     [
@@ -67,7 +64,6 @@ def tls_of(server: LocalServer) -> dict[str, Any]:
 )
 async def test_the_test_plan(
     is_mapped: bool,
-    as_keywords: bool,
     demands_login: bool,
     login: dict[str, str],
     succeeds: bool,
@@ -78,11 +74,9 @@ async def test_the_test_plan(
     host, port = server.addresses[0]
     assert port is not None
     with Socks5Server(*((USER, PASSWORD) if demands_login else ()), map_to={MAPPED: (host, port)}) as proxy:
-        options: dict[str, Any] = {"proxyHost": "localhost", "proxyPort": proxy.port, **login}
-        query = {"directConnection": "true"} if is_mapped else {"replicaSet": server.replica_set}
-        if not as_keywords:
-            query, options = query | options, {}
-        options |= tls_of(server) | {"serverSelectionTimeoutMS": 10_000 if succeeds else 1_000}
+        query: dict[str, Any] = {"directConnection": "true"} if is_mapped else {"replicaSet": server.replica_set}
+        query |= {"proxyHost": "localhost", "proxyPort": proxy.port, **login}
+        options = tls_of(server) | {"serverSelectionTimeoutMS": 10_000 if succeeds else 500}
         name = MAPPED if is_mapped else f"{host}:{port}"
         uri = f"mongodb://{name}/?" + "&".join(f"{key}={value}" for key, value in query.items())
         record = Recorder()
@@ -100,45 +94,3 @@ async def test_the_test_plan(
                 for secret in login.values():
                     assert secret not in seen
                 assert proxy.requests == []
-
-
-async def test_many_operations(replica_set: LocalServer, database_name: str) -> None:
-    with Socks5Server() as proxy:
-        async with make_client(replica_set, proxyHost="127.0.0.1", proxyPort=proxy.port) as client:
-            collection = client[database_name].c
-            await collection.insert_many(numbered(1000, text="x" * 2000))
-
-            async def read() -> None:
-                assert len(await collection.find().to_list()) == 1000
-
-            async with anyio.create_task_group() as group:
-                for _ in range(10):
-                    group.start_soon(read)
-
-
-async def test_a_proxy_that_dies_and_comes_back(replica_set: LocalServer, database_name: str) -> None:
-    with Socks5Server() as proxy:
-        async with make_client(replica_set, proxyHost="127.0.0.1", proxyPort=proxy.port) as client:
-            await client[database_name].c.insert_one({"_id": 1})
-            for _ in range(3):
-                proxy.drop_connections()
-                assert await client[database_name].c.find_one() == {"_id": 1}, "on a new connection"
-
-
-@pytest.mark.parametrize("stage", ["greeting", "request"])
-async def test_a_proxy_that_hangs_is_limited_by_connect_timeout(stage: str, replica_set: LocalServer) -> None:
-    with Socks5Server() as proxy:
-        async with make_client(
-            replica_set,
-            proxyHost="127.0.0.1",
-            proxyPort=proxy.port,
-            connectTimeoutMS=500,
-            serverSelectionTimeoutMS=2_000,
-        ) as client:
-            proxy.hangs_at = stage
-            started = anyio.current_time()
-            with pytest.raises(PyMongoError, match="did not connect in time"):
-                await client.admin.command("ping")
-            assert 0.4 < anyio.current_time() - started < 20
-            proxy.hangs_at = None
-            assert await client.admin.command("ping")

@@ -26,7 +26,7 @@ from bson import ObjectId
 
 import motorlite
 import motorlite.gridfs
-from tests.live.oracle import VOLATILE, plain
+from tests.live.oracle import VOLATILE, collect_what_pymongo_lost, plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -106,8 +106,6 @@ async def outcome(code: str, library: Any, grid: Any, uri: str) -> str:
             details = getattr(error, "details", None)
             kept = {key: shown(plain(each)) for key, each in (details or {}).items() if key not in OWN_WORDS}
             return f"{kind(error)} {getattr(error, 'code', None)} {kept}"
-        finally:
-            await client.drop_database(name)
 
 
 class Answers:
@@ -127,8 +125,9 @@ class Answers:
 
 
 @pytest.fixture(scope="module")
-def theirs(replica_set: LocalServer) -> Answers:
-    return Answers(replica_set.uri)
+def theirs(replica_set: LocalServer) -> Iterator[Answers]:
+    yield Answers(replica_set.uri)
+    collect_what_pymongo_lost()
 
 
 @pytest.fixture(autouse=True)

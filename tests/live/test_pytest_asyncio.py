@@ -54,15 +54,6 @@ async def function_client(deployment: LocalServer) -> AsyncIterator[Client]:
         yield client
 
 
-@pytest_asyncio.fixture
-async def returned_client(deployment: LocalServer) -> AsyncIterator[Client]:
-    """Without ``async with``."""
-    client: Client = AsyncMongoClient(deployment.uri)
-    await client.aconnect(timeoutMS=0)
-    yield client
-    await client.close()
-
-
 @pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.parametrize("turn", range(3))
 async def test_a_session_s_client(session_client: Client, database_name: str, turn: int) -> None:
@@ -75,24 +66,6 @@ async def test_a_session_s_client(session_client: Client, database_name: str, tu
 @pytest.mark.parametrize("turn", range(2))
 async def test_a_function_s_client(function_client: Client, database_name: str, turn: int) -> None:
     await use(function_client, database_name)
-
-
-@pytest.mark.asyncio
-async def test_a_client_without_async_with(returned_client: Client, database_name: str) -> None:
-    await use(returned_client, database_name)
-
-
-@pytest_asyncio.fixture(loop_scope="module", scope="module")
-async def module_client(deployment: LocalServer) -> AsyncIterator[Client]:
-    """Opened in the loop of the module."""
-    async with AsyncMongoClient[dict[str, Any]](deployment.uri) as client:
-        yield client
-
-
-@pytest.mark.asyncio(loop_scope="module")
-@pytest.mark.parametrize("turn", range(2))
-async def test_a_module_s_client(module_client: Client, database_name: str, turn: int) -> None:
-    await use(module_client, database_name)
 
 
 # --- anyio's plugin ---

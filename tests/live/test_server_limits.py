@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
 
-from motorlite import CursorType, DeleteMany
+import motorlite
+from motorlite import DeleteMany
 from motorlite.errors import ExecutionTimeout, PyMongoError, WriteExecutionTimeout
 from tests.live.clients import numbered
 from tests.support.clients import make_client
@@ -76,23 +76,6 @@ async def test_the_server_ends_it_in_time(replica_set: LocalServer, database_nam
         assert isinstance(error, WriteExecutionTimeout) or details["codeName"] == "MaxTimeMSExpired"
 
 
-async def test_writes_that_wait_for_a_lock(replica_set: LocalServer, database_name: str) -> None:
-    """The time spent waiting for resources counts as well, for an insert too."""
-    async with make_client(replica_set) as client:
-        collection = client[database_name].c
-        await collection.insert_one({"_id": 0})
-        client.set_default_max_time(0.2)
-        replica_set.command({"fsync": 1, "lock": True})
-        try:
-            for write in (collection.insert_one({"_id": 1}), collection.insert_many(numbered(3))):
-                with pytest.raises(ExecutionTimeout) as raised:
-                    await write
-                assert raised.value.timeout
-        finally:
-            replica_set.command({"fsyncUnlock": 1})
-        assert await collection.count_documents({}) == 1
-
-
 WRITES: dict[str, Callable[[Any], Awaitable[Any]]] = {
     "update_one": lambda c: c.update_one({"$where": "sleep(100) && false"}, {"$set": {"x": 1}}, max_time_ms=200),
     "update_many": lambda c: c.update_many(ENDLESS, {"$set": {"x": 1}}, max_time_ms=200),
@@ -116,22 +99,43 @@ async def test_a_write_ends_at_its_own_limit(replica_set: LocalServer, database_
         assert not in_progress(replica_set, database_name)
 
 
-async def test_an_insert_ends_at_its_own_limit(replica_set: LocalServer, database_name: str) -> None:
-    async with make_client(replica_set, defaultMaxTimeMS=60_000) as client:
+@pytest.mark.parametrize("own", [{}, {"max_time_ms": 200}], ids=["default", "its own"])
+async def test_an_insert_that_waits_for_a_lock_ends_at_its_limit(
+    replica_set: LocalServer, database_name: str, own: dict[str, Any]
+) -> None:
+    """The time spent waiting for resources counts as well."""
+    async with make_client(replica_set) as client:
         collection = client[database_name].c
         await collection.insert_one({"_id": 0})
+        client.set_default_max_time(60 if own else 0.2)
         replica_set.command({"fsync": 1, "lock": True})
         try:
-            for write in (
-                collection.insert_one({"_id": 1}, max_time_ms=200),
-                collection.insert_many(numbered(3), max_time_ms=200),
-            ):
+            for write in (collection.insert_one({"_id": 1}, **own), collection.insert_many(numbered(3), **own)):
                 with pytest.raises(ExecutionTimeout) as raised:
                     await write
-                assert raised.value.server_limit == 0.2
+                assert (raised.value.timeout, raised.value.server_limit) == (True, 0.2)
         finally:
             replica_set.command({"fsyncUnlock": 1})
         assert await collection.count_documents({}) == 1
+
+
+async def test_a_block_limits_everything_in_it(replica_set: LocalServer, database_name: str) -> None:
+    record = Recorder()
+    async with make_client(replica_set, event_listeners=[record]) as client:
+        collection = client[database_name].c
+        await collection.insert_many(numbered(200))
+        record.clear()
+        with motorlite.timeout(0.5):
+            assert await collection.find_one({"$where": "sleep(50) || true"}) == {"_id": 0}
+            with pytest.raises(PyMongoError) as caught:
+                await collection.find(ENDLESS).to_list()
+            assert caught.value.timeout
+            # The time is used up: nothing is sent any more.
+            with pytest.raises(PyMongoError):
+                await collection.find_one()
+        first, second = (command["maxTimeMS"] for command in record.commands("find"))
+        assert second <= first - 50 <= 450
+        assert await collection.find_one() == {"_id": 0}
 
 
 async def test_the_error_is_close_to_the_limit(replica_set: LocalServer, database_name: str) -> None:
@@ -199,32 +203,7 @@ async def test_every_command_accepts_the_default(replica_set: LocalServer, datab
     assert unlimited <= {"getMore", "killCursors"}
 
 
-async def test_a_cursor_that_waits_for_data_outlives_the_default(replica_set: LocalServer, database_name: str) -> None:
-    async with make_client(replica_set, defaultMaxTimeMS=200) as client:
-        database = client[database_name]
-        capped = await database.create_collection("capped", capped=True, size=10_000)
-        await capped.insert_one({"_id": 1})
-        cursor = capped.find(cursor_type=CursorType.TAILABLE_AWAIT).max_await_time_ms(500)
-        assert await cursor.next() == {"_id": 1}
-        # One empty batch after half a second ends the iteration, not the cursor.
-        with pytest.raises(StopAsyncIteration):
-            await cursor.next()
-        await capped.insert_one({"_id": 2})
-        assert await cursor.next() == {"_id": 2}
-        await cursor.close()
-
-
-async def test_a_timeout_longer_than_servers_accept(replica_set: LocalServer, database_name: str) -> None:
-    async with make_client(replica_set, timeoutMS=2**31 - 1) as client:
-        assert await client[database_name].c.find_one() is None
-        assert await client[database_name].c.find_one(timeoutMS=10**12) is None
-
-
 # --- from a document ---
-
-
-def _is_everywhere(limit: float, *clients: Client) -> bool:
-    return all(client.default_max_time == limit for client in clients)
 
 
 @pytest.mark.slow
@@ -233,12 +212,8 @@ async def test_all_clients_see_the_document_within_ten_seconds(replica_set: Loca
     async with make_client(replica_set, **where) as client, make_client(replica_set, **where) as other:
         settings = client[database_name].cmongo_settings
         await settings.insert_one({"_id": "maxTimeMS", "value": 300})
-        for value in (200, 2000.0, 0):
-            await settings.update_one({"_id": "maxTimeMS"}, {"$set": {"value": value}})
-            with anyio.fail_after(10):
-                await until(partial(_is_everywhere, value / 1000, client, other))
-        await settings.update_one({"_id": "maxTimeMS"}, {"$set": {"value": 200}})
-        await until(lambda: other.default_max_time == 0.2)
+        with anyio.fail_after(10):
+            await until(lambda: client.default_max_time == other.default_max_time == 0.3)
         await other[database_name].c.insert_many(numbered(200), timeoutMS=0)
         with pytest.raises(ExecutionTimeout):
             await other[database_name].c.find(ENDLESS).to_list()
@@ -273,16 +248,6 @@ async def test_a_user_may_kill_its_own_operations(secured: LocalServer, database
         await until(lambda: next(iter(client.stats().servers.values())).idle == 2)
         await leave(client, secured, database_name)
         await until(lambda: not in_progress(secured, database_name))
-        await until(lambda: next(iter(client.stats().servers.values())).replies_drained == 1)
-
-
-async def test_an_operation_that_a_timeout_abandons(replica_set: LocalServer, database_name: str) -> None:
-    async with make_client(replica_set, killAbandoned=True, socketTimeoutMS=300, retryReads=False) as client:
-        await client[database_name].c.insert_many(numbered(200))
-        with pytest.raises(PyMongoError) as raised:
-            await client[database_name].c.find(ENDLESS).to_list()
-        assert raised.value.timeout
-        await until(lambda: not in_progress(replica_set, database_name))
         await until(lambda: next(iter(client.stats().servers.values())).replies_drained == 1)
 
 

@@ -55,29 +55,6 @@ def places(record: Recorder, name: str) -> Counter[Any]:
     return Counter(event.connection_id for event in record.events if event.command_name == name)
 
 
-async def test_both_mongos_are_used(cluster: Cluster, database_name: str) -> None:
-    record = Recorder(CommandStartedEvent)
-    async with make_client(cluster.uri, localThresholdMS=10_000, event_listeners=[record]) as client:
-        await both_known(client)
-        assert client.topology_description.topology_type_name == "Sharded"
-        assert {server.server_type_name for server in client.topology_description.known_servers} == {"Mongos"}
-        for _ in range(40):
-            await client[database_name].coll.find_one()
-    assert places(record, "find").keys() == set(cluster.addresses)
-
-
-async def test_a_slow_mongos_is_outside_of_the_latency_window(
-    cluster: Cluster, proxy: FaultProxy, database_name: str
-) -> None:
-    proxy.delay(0.2)
-    record = Recorder(CommandStartedEvent)
-    async with make_client(uri_behind(proxy, cluster), event_listeners=[record]) as client:
-        await both_known(client)
-        for _ in range(20):
-            await client[database_name].coll.find_one()
-    assert places(record, "find").keys() == {cluster.addresses[1]}
-
-
 async def test_every_batch_comes_from_the_mongos_that_has_the_cursor(cluster: Cluster, database_name: str) -> None:
     """The other one would answer CursorNotFound."""
     record = Recorder(CommandStartedEvent)
@@ -127,20 +104,6 @@ async def test_operations_go_on_without_a_mongos_that_is_lost(
         for _ in range(40):
             await coll.find_one()
     assert places(record, "find").keys() == {proxy.address, cluster.addresses[1]}
-
-
-async def test_causal_consistency_holds_across_both_mongos(cluster: Cluster, database_name: str) -> None:
-    record = Recorder(CommandStartedEvent)
-    async with make_client(cluster.uri, localThresholdMS=10_000, event_listeners=[record]) as client:
-        await both_known(client)
-        coll = client[database_name].coll
-        async with client.start_session() as session:
-            for number in range(20):
-                await coll.insert_one({"_id": number}, session=session)
-                assert await coll.find_one({"_id": number}, session=session) is not None
-    finds = [event.command for event in record.events if event.command_name == "find"]
-    assert all("afterClusterTime" in command["readConcern"] for command in finds)
-    assert len(places(record, "find")) == 2
 
 
 def preferring(proxy: FaultProxy) -> Callable[[list[Any]], list[Any]]:

@@ -96,17 +96,6 @@ def test_an_interrupt_while_it_starts() -> None:
     assert not folder.exists()
 
 
-def test_nothing_is_left_when_it_is_killed() -> None:
-    port = free_port()
-    with command("--port", str(port), "--standalone") as process:
-        version, uri, _ = three_lines(process)
-        assert version.endswith(", standalone")
-        assert uri == f"mongodb://127.0.0.1:{port}/"
-        folder = folder_of(port)
-    wait_until(lambda: not folder.exists(), "the folder to be removed")
-    assert is_free(port)
-
-
 def test_members_have_ports_that_follow_each_other_and_the_uri_has_what_a_client_needs() -> None:
     port = two_free_ports()
     with command("--port", str(port), "--nodes", "2", "--auth", "--tls") as process:
@@ -123,14 +112,6 @@ def test_members_have_ports_that_follow_each_other_and_the_uri_has_what_a_client
 async def count_users(uri: str) -> None:
     async with AsyncMongoClient(uri) as client:
         assert len((await client.admin.command("usersInfo"))["users"]) == 1
-
-
-def test_a_port_that_is_taken() -> None:
-    port = two_free_ports() + 1
-    with socket.create_server(("127.0.0.1", port)), command("--port", str(port - 1), "--nodes", "2") as process:
-        out, err = process.communicate()
-    message = f"port {port} of 127.0.0.1 cannot be used: Address already in use; choose another one with --port\n"
-    assert (out, err, process.returncode) == ("", message, 1)
 
 
 def test_a_port_for_a_proxy() -> None:

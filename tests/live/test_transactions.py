@@ -9,8 +9,9 @@ import anyio
 import pytest
 
 from motorlite import ReadConcern
-from motorlite.errors import DuplicateKeyError, InvalidOperation, OperationFailure
+from motorlite.errors import DuplicateKeyError, OperationFailure
 from motorlite.testing import FaultProxy, failpoints
+from tests.live.clients import open_cursors
 from tests.support.clients import make_client
 from tests.support.waiting import until
 
@@ -148,41 +149,10 @@ async def test_a_committed_transaction_whose_reply_was_lost_is_not_executed_agai
         assert calls == await coll.count_documents({}) == 1
 
 
-async def test_operations_at_the_same_time_abort_the_transaction(replica_set: LocalServer, fail: Fail) -> None:
-    async with collection(replica_set, appName="together") as coll, anyio.create_task_group() as background:
-        failpoint = failpoints.fail_command(["insert"], block_ms=300, app_name="together", times=2)
-        fail(replica_set, failpoint)
-        refused = anyio.Event()
-
-        async def insert(session: AsyncClientSession[Any]) -> None:
-            try:
-                await coll.insert_one({"_id": 1}, session=session)
-            except InvalidOperation:
-                refused.set()
-
-        async def gather() -> None:
-            async with coll.database.client.start_session() as session, session.start_transaction():
-                background.start_soon(insert, session)
-                background.start_soon(insert, session)
-                await refused.wait()
-                raise ZeroDivisionError
-
-        with pytest.raises(ZeroDivisionError):
-            await gather()
-        await until(lambda: replica_set.command({"serverStatus": 1})["transactions"]["currentOpen"] == 0, 5)
-        await anyio.sleep(0.5)
-        assert open_transactions(replica_set) == 0
-        assert await coll.count_documents({}) == 0
-
-
 @pytest.mark.parametrize("prefetch", [0, 1])
 async def test_closing_the_client_ends_what_is_open_on_the_server(replica_set: LocalServer, prefetch: int) -> None:
-    def open_cursors() -> int:
-        return int(replica_set.command({"serverStatus": 1})["metrics"]["cursor"]["open"]["total"])
-
     async with collection(replica_set) as coll:
         await coll.insert_many([{"_id": number} for number in range(1000)])
-        before = open_cursors()
         client = make_client(replica_set)
         cursors = [client[NAME].coll.find(batch_size=2, prefetch=prefetch) for _ in range(20)]
         sessions = [client.start_session() for _ in range(3)]
@@ -192,41 +162,15 @@ async def test_closing_the_client_ends_what_is_open_on_the_server(replica_set: L
             for number, session in enumerate(sessions):
                 session.start_transaction()
                 tasks.start_soon(_insert, client[NAME].coll, number, session)
-        assert open_cursors() - before == 20
+        assert open_cursors(replica_set, coll.full_name) == 20
         assert open_transactions(replica_set) == 3
         await client.close()
-        assert open_cursors() == before
+        assert open_cursors(replica_set, coll.full_name) == 0
         assert open_transactions(replica_set) == 0
 
 
 async def _insert(coll: AsyncCollection[dict[str, Any]], number: int, session: AsyncClientSession[Any]) -> None:
     await coll.insert_one({"_id": -1 - number}, session=session)
-
-
-async def test_a_dropped_session_is_aborted_on_the_server(replica_set: LocalServer) -> None:
-    async with collection(replica_set) as coll:
-        session = coll.database.client.start_session()
-        session.start_transaction()
-        await coll.insert_one({"_id": 1}, session=session)
-        assert open_transactions(replica_set) == 1
-        del session
-        await until(lambda: open_transactions(replica_set) == 0, 10)
-
-
-async def test_a_program_that_ends_aborts(replica_set: LocalServer) -> None:
-    async with collection(replica_set) as coll, anyio.create_task_group() as tasks:
-        client = coll.database.client
-
-        async def work() -> None:
-            async with client.start_session() as session, session.start_transaction():
-                await coll.insert_one({"_id": 1}, session=session)
-                await anyio.sleep(100)
-
-        for _ in range(3):
-            tasks.start_soon(work)
-        await until(lambda: open_transactions(replica_set) == 1, 10)
-        tasks.cancel_scope.cancel()
-    assert open_transactions(replica_set) == 0
 
 
 async def test_a_snapshot_is_of_one_moment(replica_set: LocalServer) -> None:

@@ -12,7 +12,7 @@ import pytest
 from motorlite import ReadPreference
 from motorlite.errors import ConnectionFailure, OperationFailure
 from motorlite.read_concern import ReadConcern
-from tests.live.load import assert_nothing_left
+from tests.live.load import assert_nothing_left, kill_primary
 from tests.support.clients import Client, make_client
 from tests.support.waiting import until
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 PATIENT: dict[str, Any] = {"w": "majority", "connectTimeoutMS": 400, "heartbeatFrequencyMS": 500}
-KILLS, TASKS, ACCOUNTS, BALANCE = 5, 20, 50, 1000
+KILLS, TASKS, ACCOUNTS, BALANCE = 2, 20, 50, 1000
 
 
 class Bank:
@@ -66,14 +66,6 @@ class Bank:
         wanted = len(self.acknowledged) + count
         await until(lambda: len(self.acknowledged) >= wanted, 60)
 
-    async def kill_primary(self, server: LocalServer) -> None:
-        await self.more()
-        primary = await anyio.to_thread.run_sync(server.wait_for_primary)
-        await anyio.to_thread.run_sync(server.kill, primary)
-        await self.more()
-        await anyio.to_thread.run_sync(server.restart, primary)
-        await self.more()
-
     async def check(self) -> None:
         """Compare the accounts with the journal, and the journal with what was acknowledged."""
         options: dict[str, Any] = {"read_concern": ReadConcern("majority"), "read_preference": ReadPreference.PRIMARY}
@@ -103,7 +95,7 @@ async def test_transfers_while_primaries_are_killed(replica_set3: LocalServer, d
             for task in range(TASKS):
                 transfers.start_soon(bank.run, task)
             for _ in range(KILLS):
-                await bank.kill_primary(replica_set3)
+                await kill_primary(replica_set3, bank.more)
             bank.is_over = True
         await bank.check()
         await assert_nothing_left(client)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.live.clients import run_program
+
 if TYPE_CHECKING:
     from motorlite.testing import LocalServer
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 
 USE = """
 def use(uri, name):
@@ -69,9 +67,7 @@ with InterpreterPoolExecutor(2) as pool:
 
 
 def run(program: str, server: LocalServer, name: str) -> str:
-    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
-    line = [sys.executable, "-W", "error", "-c", program, server.uri, name]
-    finished = subprocess.run(line, capture_output=True, text=True, timeout=55, env=environment)
+    finished = run_program(program, server.uri, name)
     assert (finished.stderr, finished.returncode) == ("", 0)
     return finished.stdout
 

@@ -182,6 +182,10 @@ PAGES: Final[dict[str, Page]] = {
             Case("TracerProvider()", prints='"server selection"'),
         ),
     ),
+    "docs/ecosystem.md": Page(
+        cases=(Case("from beanie", after="import asyncio\nasyncio.run(main())\n", prints="title='Alien'"),),
+        replace={"AsyncMongoClient()": "AsyncMongoClient('mongodb://localhost:27017')"},
+    ),
     "docs/performance.md": Page(cases=(Case("def handler", after=CALLS, prints="{'_id': 7} None"),)),
     # Motor has deprecated what the program before its port uses.
     "docs/porting-from-motor.md": Page(cases=(Case("from motor.motor_asyncio", before=MOTOR),)),

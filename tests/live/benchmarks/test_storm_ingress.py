@@ -13,7 +13,7 @@ import pytest
 
 from benchmarks.storm.ingress import messages
 from benchmarks.storm.scenario import Server
-from benchmarks.storm.sockets.processes import Ingress, ProcessFailedError
+from benchmarks.storm.sockets.processes import Ingress
 from motorlite import AsyncMongoClient
 from motorlite.errors import AutoReconnect, OperationFailure, PyMongoError
 
@@ -82,38 +82,6 @@ async def test_requests_beyond_the_burst_are_rejected_with_both_labels(ingress: 
     assert (figures["attempts"], figures["rejected"]) == (4, 1)
 
 
-async def test_the_driver_retries_rejections_until_the_limiter_admits_them(ingress: Ingress) -> None:
-    async with connect(ingress, maxAdaptiveRetries=50) as client:
-        await client.admin.command("ping")
-        limit(ingress, admission_rate=20, admission_burst=0.05, base_backoff=0.02, latency=0)
-        for _ in range(3):
-            await client.test.parts.find_one({})
-        assert client.stats().retries
-    (figures,) = ingress.order("figures")
-    assert figures["attempts"] - figures["rejected"] >= 3
-
-
-async def test_failures_by_chance_look_like_rejections(ingress: Ingress) -> None:
-    async with connect(ingress) as client:
-        await client.admin.command("ping")
-        limit(ingress, mode="queue", failure_rate=1.0)
-        assert (await failure(client)).error_labels == BOTH
-        ingress.order("change", server=0, failure_rate=0.0)
-        await client.test.parts.find_one({})
-
-
-async def test_an_unreachable_host_is_an_ordinary_error(ingress: Ingress) -> None:
-    async with connect(ingress) as client:
-        await client.admin.command("ping")
-        limit(ingress, mode="queue")
-        ingress.order("change", server=0, unreachable=True)
-        error = await failure(client)
-        assert isinstance(error, OperationFailure)
-        assert (error.code, error.error_labels, error.attempts) == (6, frozenset(), 2)
-        ingress.order("change", server=0)
-        await client.test.parts.find_one({})
-
-
 async def test_a_connection_beyond_the_rate_is_closed_before_its_handshake(ingress: Ingress) -> None:
     limit(ingress, connection_rate=0.001, connection_burst=2000, handshake_cost=0)
     async with connect(ingress, serverMonitoringMode="poll") as client:
@@ -129,40 +97,6 @@ async def test_a_connection_beyond_the_rate_is_closed_before_its_handshake(ingre
     assert received == b""
     (figures,) = ingress.order("figures")
     assert (figures["connections"], figures["refused"]) == (2, 1)
-
-
-async def test_the_driver_sees_a_refused_connection_as_overload(ingress: Ingress) -> None:
-    async with connect(ingress, maxPoolSize=1) as client:
-        await client.admin.command("ping")
-        limit(ingress, connection_rate=0.001, connection_burst=1000, handshake_cost=0)
-        async with connect(ingress, directConnection=True, serverSelectionTimeoutMS=5000) as other:
-            error = await failure(other)
-    assert isinstance(error, AutoReconnect)
-    assert error.error_labels == BOTH
-
-
-async def test_a_connection_waits_in_the_limiters_queue(ingress: Ingress) -> None:
-    limit(ingress, connection_rate=5, connection_burst=0.2, connection_queue=10, handshake_cost=0)
-    began = monotonic()
-    async with connect(ingress) as client:
-        await client.admin.command("ping")
-    # The first connection has the one token, the second waits for the next.
-    assert monotonic() - began >= 0.19
-    (figures,) = ingress.order("figures")
-    assert figures["refused"] == 0
-
-
-async def test_requests_wait_for_work_while_hello_does_not(ingress: Ingress) -> None:
-    async with connect(ingress) as client:
-        await client.admin.command("ping")
-        limit(ingress, mode="queue", work=10, latency=0)
-        began = monotonic()
-        await client.test.parts.find_one({})
-        waited = monotonic() - began
-        hello = monotonic()
-        await client.admin.command("hello")
-        assert monotonic() - hello < waited
-    assert waited >= 0.1
 
 
 async def test_requests_that_are_held_back_need_a_connection_each(ingress: Ingress) -> None:
@@ -187,26 +121,6 @@ async def test_a_server_that_is_down_refuses_and_closes(ingress: Ingress) -> Non
             socket.create_connection(ingress.addresses[0], timeout=5)
         ingress.order("up", server=0)
         socket.create_connection(ingress.addresses[0], timeout=5).close()
-
-
-async def test_parameters_can_be_set_by_the_servers_names(ingress: Ingress) -> None:
-    async with connect(ingress) as client:
-        await client.admin.command("ping")
-        ingress.order(
-            "set_parameter",
-            server=0,
-            ingressRequestAdmissionRatePerSec=0.001,
-            ingressRequestAdmissionBurstCapacitySecs=1000,
-        )
-        await client.test.parts.find_one({})
-        assert getattr(await failure(client), "code", None) == messages.REQUEST_RATE_EXCEEDED
-
-
-def test_a_wrong_order_is_answered(ingress: Ingress) -> None:
-    with pytest.raises(ProcessFailedError, match="order_dance"):
-        ingress.order("dance")
-    with pytest.raises(ProcessFailedError, match="no parameter wrong"):
-        ingress.order("set_parameter", server=0, wrong=1)
 
 
 def test_steps_are_reported_at_their_times(ingress: Ingress) -> None:

@@ -10,17 +10,14 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol
 
-import pymongo.errors
 import pytest
 from pydantic import BaseModel, Field, create_model
 
-import motorlite
 from motorlite import compat
 from motorlite.errors import DuplicateKeyError, InvalidOperation
 from tests.support.clients import make_client
 
 pytest.importorskip("beanie", reason="no release of Beanie permits Python 3.14 or later")
-import beanie  # where it is installed
 from beanie import (
     BackLink,
     Document,
@@ -246,19 +243,6 @@ async def test_a_transaction_is_committed_or_aborted(client: Client, begin: Begi
     assert [(window.width, window.height) for window in await Window.find_all().to_list()] == [(1, 3)]
 
 
-async def test_with_transaction(client: Client, begin: Begin) -> None:
-    await begin(Window)
-
-    async def both(session: Any) -> None:
-        await Window(width=1).insert(session=session)
-        await Window.find_one(Window.width == 1, session=session).update(set_({Window.width: 2}))
-
-    session: Any
-    async with client.start_session() as session:
-        await session.with_transaction(both)
-    assert await Window.find_one(Window.width == 2) is not None
-
-
 async def test_lists_of_links_are_not_written_in_a_transaction(client: Client, begin: Begin) -> None:
     await begin(Window, Door, House)
     # Beanie saves the documents of the list at the same time, which servers do not support within a transaction.
@@ -274,16 +258,6 @@ async def test_lists_of_links_are_not_written_in_a_transaction(client: Client, b
         await House(name="villa", door=door, windows=windows).insert(session=session)
     found: Any = await House.find_one(fetch_links=True)
     assert [window.width for window in found.windows] == [5, 7]
-
-
-async def test_duplicates(begin: Begin, installed: None) -> None:
-    await begin(Window, Door, House)
-    await make_house()
-    with pytest.raises(pymongo.errors.DuplicateKeyError) as caught:
-        await make_house()
-    assert isinstance(caught.value, DuplicateKeyError)
-    assert caught.value.details is not None
-    assert caught.value.details["keyPattern"] == {"name": 1}
 
 
 async def test_revisions(begin: Begin, installed: None) -> None:
@@ -404,12 +378,6 @@ async def test_indexes_that_changed(client: Client, begin: Begin, database_name:
     assert (await changed.inspect_collection()).status.value == "OK"
 
 
-async def test_the_handshake_names_beanie(client: Client, begin: Begin) -> None:
-    await begin(Window)
-    # Beanie calls `append_metadata`.
-    assert [info.name for info in client._core._libraries.infos] == ["beanie"]
-
-
 MIGRATION = """
 from beanie import Document, iterative_migration, free_fall_migration
 
@@ -451,13 +419,3 @@ async def test_migrations(client: Client, database_name: str, tmp_path: Path, mo
         await root.run(RunningMode(direction=direction), allow_index_dropping=False, use_transaction=True)
         field = "title" if direction is RunningDirections.FORWARD else "name"
         assert sorted([found[field] async for found in migrated.find()]) == ["a", "added", "b"]
-
-
-async def test_limits_of_both_libraries_around_beanie(begin: Begin) -> None:
-    await begin(Window)
-    await Window(width=1).insert()
-    for block in (pymongo.timeout, motorlite.timeout):
-        with block(1e-6), pytest.raises(motorlite.errors.PyMongoError) as caught:
-            await Window.find_all().to_list()
-        assert caught.value.timeout
-    assert beanie.__version__

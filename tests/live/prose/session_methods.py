@@ -54,9 +54,9 @@ SEARCH: Final[dict[str, Call]] = {
 }
 # Only replica sets and sharded clusters have them.
 STREAMS: Final[dict[str, Call]] = {
-    "client.watch": lambda c, s: _watched(c.database.client.watch(session=s)),
-    "database.watch": lambda c, s: _watched(c.database.watch(session=s)),
-    "collection.watch": lambda c, s: _watched(c.watch(session=s)),
+    "client.watch": lambda c, s: _watched(c.database.client.watch(session=s, max_await_time_ms=1)),
+    "database.watch": lambda c, s: _watched(c.database.watch(session=s, max_await_time_ms=1)),
+    "collection.watch": lambda c, s: _watched(c.watch(session=s, max_await_time_ms=1)),
 }
 CALLS: Final[dict[str, Call]] = {
     **SEARCH,

@@ -54,7 +54,3 @@ class TwoSteps(Recorder):
         if not self.is_second_set and error.get("code") == SHUTDOWN_IN_PROGRESS:
             self._server.command(self._second)
             self.is_second_set = True
-
-    def delays(self) -> list[float]:
-        """The seconds of backoff before each retry."""
-        return [event.delay for event in self.retries if event.permitted]

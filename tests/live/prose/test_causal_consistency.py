@@ -13,7 +13,7 @@ from tests.support.clients import make_client
 from tests.support.events import Recorder
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     from bson.timestamp import Timestamp
 
@@ -52,16 +52,17 @@ WRITES: Final[dict[str, Call]] = {
 
 
 class Observed:
-    """A collection, and what was sent and answered."""
+    """A client with a collection, and what was sent and answered."""
 
-    def __init__(self, coll: Collection, recorder: Recorder) -> None:
-        self.coll = coll
-        self.recorder = recorder
+    def __init__(self, server: LocalServer) -> None:
+        self._recorder = Recorder(CommandStartedEvent, CommandSucceededEvent, CommandFailedEvent)
+        self.client = make_client(server, event_listeners=[self._recorder])
+        self.coll: Collection = self.client.motorlite_test_causal.coll
 
     @property
     def started(self) -> dict[str, Any]:
         """The last command."""
-        return dict([event for event in self.recorder.events if isinstance(event, CommandStartedEvent)][-1].command)
+        return dict(self._recorder.started_events[-1].command)
 
     @property
     def concern(self) -> Any:
@@ -70,36 +71,43 @@ class Observed:
     @property
     def replied(self) -> Any:
         """The operationTime of the last reply."""
-        ended = [
-            event for event in self.recorder.events if isinstance(event, CommandSucceededEvent | CommandFailedEvent)
-        ][-1]
+        ended = self._recorder.ended_events[-1]
         return (ended.reply if isinstance(ended, CommandSucceededEvent) else ended.failure)["operationTime"]
 
-
-def observed(server: LocalServer) -> tuple[Any, Recorder]:
-    recorder = Recorder(CommandStartedEvent, CommandSucceededEvent, CommandFailedEvent)
-    return make_client(server, event_listeners=[recorder]), recorder
-
-
-async def test_1_a_new_session_has_no_operation_time(replica_set: LocalServer) -> None:
-    client, _ = observed(replica_set)
-    async with client, client.start_session() as session:
-        assert session.operation_time is None
+    async def after(self, first: Call, second: Call, session: Session) -> tuple[Timestamp | None, Any]:
+        """The session's time after the first operation, and the read concern of the second one."""
+        await first(self.coll, session)
+        time = session.operation_time
+        await second(self.coll, session)
+        return time, self.concern
 
 
-async def test_2_the_first_read_sends_no_after_cluster_time(replica_set: LocalServer) -> None:
-    client, recorder = observed(replica_set)
-    async with client, client.start_session(causal_consistency=True) as session:
-        it = Observed(client.motorlite_test_causal.coll, recorder)
-        await it.coll.find_one(session=session)
-        assert it.concern is None
+@pytest.fixture
+async def it(replica_set: LocalServer) -> AsyncIterator[Observed]:
+    observed = Observed(replica_set)
+    async with observed.client:
+        yield observed
+
+
+@pytest.fixture
+async def session(it: Observed) -> AsyncIterator[Session]:
+    """A causally consistent one."""
+    async with it.client.start_session(causal_consistency=True) as session:
+        yield session
+
+
+async def test_1_a_new_session_has_no_operation_time(session: Session) -> None:
+    assert session.operation_time is None
+
+
+async def test_2_the_first_read_sends_no_after_cluster_time(it: Observed, session: Session) -> None:
+    await it.coll.find_one(session=session)
+    assert it.concern is None
 
 
 @pytest.mark.parametrize("causal", [True, False])
-async def test_3_every_reply_updates_the_operation_time(replica_set: LocalServer, causal: bool) -> None:
-    client, recorder = observed(replica_set)
-    async with client, client.start_session(causal_consistency=causal) as session:
-        it = Observed(client.motorlite_test_causal.coll, recorder)
+async def test_3_every_reply_updates_the_operation_time(it: Observed, causal: bool) -> None:
+    async with it.client.start_session(causal_consistency=causal) as session:
         await it.coll.find_one(session=session)
         assert session.operation_time == it.replied
         with pytest.raises(OperationFailure):
@@ -109,71 +117,41 @@ async def test_3_every_reply_updates_the_operation_time(replica_set: LocalServer
         assert session.operation_time == it.replied
 
 
-async def after(it: Observed, session: Session, first: Call, second: Call) -> tuple[Timestamp | None, Any]:
-    """The session's time after the first operation, and the read concern of the second one."""
-    await first(it.coll, session)
-    time = session.operation_time
-    await second(it.coll, session)
-    return time, it.concern
-
-
 @pytest.mark.parametrize("name", READS)
-async def test_4_a_read_after_find_one(replica_set: LocalServer, name: str) -> None:
-    client, recorder = observed(replica_set)
-    async with client, client.start_session(causal_consistency=True) as session:
-        it = Observed(client.motorlite_test_causal.coll, recorder)
-        time, concern = await after(it, session, READS["find_one"], READS[name])
-        assert concern == {"afterClusterTime": time}
+async def test_4_a_read_after_find_one(it: Observed, session: Session, name: str) -> None:
+    """This is also test 8: the default read concern has no level."""
+    time, concern = await it.after(READS["find_one"], READS[name], session)
+    assert concern == {"afterClusterTime": time}
 
 
 @pytest.mark.parametrize("name", WRITES)
-async def test_5_find_one_after_a_write(replica_set: LocalServer, name: str) -> None:
-    client, recorder = observed(replica_set)
-    async with client, client.start_session(causal_consistency=True) as session:
-        it = Observed(client.motorlite_test_causal.coll, recorder)
-        await it.coll.insert_one({})
-        time, concern = await after(it, session, WRITES[name], READS["find_one"])
-        assert concern == {"afterClusterTime": time}
+async def test_5_find_one_after_a_write(it: Observed, session: Session, name: str) -> None:
+    await it.coll.insert_one({})
+    time, concern = await it.after(WRITES[name], READS["find_one"], session)
+    assert concern == {"afterClusterTime": time}
 
 
-async def test_6_a_session_that_is_not_causally_consistent(replica_set: LocalServer) -> None:
-    client, recorder = observed(replica_set)
-    async with client, client.start_session(causal_consistency=False) as session:
-        it = Observed(client.motorlite_test_causal.coll, recorder)
-        _, concern = await after(it, session, READS["find_one"], READS["find"])
+async def test_6_a_session_that_is_not_causally_consistent(it: Observed) -> None:
+    async with it.client.start_session(causal_consistency=False) as session:
+        _, concern = await it.after(READS["find_one"], READS["find"], session)
         assert concern is None
 
 
 async def test_7_and_11_a_server_without_cluster_times(standalone: LocalServer) -> None:
-    client, recorder = observed(standalone)
-    async with client, client.start_session(causal_consistency=True) as session:
-        it = Observed(client.motorlite_test_causal.coll, recorder)
-        _, concern = await after(it, session, READS["find_one"], READS["find"])
+    it = Observed(standalone)
+    async with it.client, it.client.start_session(causal_consistency=True) as session:
+        _, concern = await it.after(READS["find_one"], READS["find"], session)
         assert concern is None
         assert "$clusterTime" not in it.started
 
 
-async def test_8_the_default_read_concern_has_no_level(replica_set: LocalServer) -> None:
-    client, recorder = observed(replica_set)
-    async with client, client.start_session(causal_consistency=True) as session:
-        it = Observed(client.motorlite_test_causal.coll, recorder)
-        time, concern = await after(it, session, READS["find_one"], READS["find"])
-        assert concern == {"afterClusterTime": time}
+async def test_9_another_read_concern_keeps_its_level(it: Observed, session: Session) -> None:
+    it.coll = it.coll.with_options(read_concern=ReadConcern("majority"))
+    time, concern = await it.after(READS["find_one"], READS["find"], session)
+    assert concern == {"level": "majority", "afterClusterTime": time}
 
 
-async def test_9_another_read_concern_keeps_its_level(replica_set: LocalServer) -> None:
-    client, recorder = observed(replica_set)
-    async with client, client.start_session(causal_consistency=True) as session:
-        coll = client.motorlite_test_causal.coll.with_options(read_concern=ReadConcern("majority"))
-        it = Observed(coll, recorder)
-        time, concern = await after(it, session, READS["find_one"], READS["find"])
-        assert concern == {"level": "majority", "afterClusterTime": time}
-
-
-async def test_12_a_server_with_cluster_times(replica_set: LocalServer) -> None:
-    client, recorder = observed(replica_set)
-    async with client:
-        it = Observed(client.motorlite_test_causal.coll, recorder)
-        for _ in range(2):
-            await it.coll.find_one()
-        assert "$clusterTime" in it.started
+async def test_12_a_server_with_cluster_times(it: Observed) -> None:
+    for _ in range(2):
+        await it.coll.find_one()
+    assert "$clusterTime" in it.started

@@ -150,17 +150,6 @@ async def test_7_a_cursor_with_an_empty_first_batch_stays_open(replica_set: Loca
         assert len(it.stages()) == 1
 
 
-async def test_8_errors_of_killcursors_are_not_raised(replica_set: LocalServer, database_name: str, fail: Fail) -> None:
-    async with watched(replica_set, database_name) as it, await it.coll.watch() as stream:
-        fail(
-            replica_set,
-            failpoints.fail_command(["getMore", "killCursors"], error_code=6, error_labels=[LABEL], times=2),
-        )
-        await it.insert(1)
-        assert (await stream.next())["documentKey"] == {"_id": 1}
-        assert len(it.stages()) == 2
-
-
 async def test_11_the_token_of_a_batch_that_is_empty_or_read(replica_set: LocalServer, database_name: str) -> None:
     async with watched(replica_set, database_name) as it, await it.coll.watch(max_await_time_ms=50) as stream:
         assert stream.resume_token == it.batch_token()
@@ -229,23 +218,3 @@ async def test_18_start_after_with_a_change_becomes_resume_after(
             await stream.next()
             assert "resumeAfter" in it.stages()[-1]
             assert "startAfter" not in it.stages()[-1]
-
-
-def splits(version: str) -> bool:
-    """Whether a server of this version has $changeStreamSplitLargeEvent."""
-    numbers = tuple(map(int, version.split(".")))
-    return (6, 0, 9) <= numbers < (6, 1) or numbers >= (7,)
-
-
-async def test_19_large_events_are_split(replica_set: LocalServer, database_name: str) -> None:
-    if not splits(replica_set.version):
-        pytest.skip(f"the server is {replica_set.version}; tests/sim/prose shows what the driver makes of fragments")
-    async with make_client(replica_set) as client:
-        images = {"enabled": True}
-        coll = await client[database_name].create_collection("test", changeStreamPreAndPostImages=images)
-        await coll.insert_one({"value": "q" * 10 * 1024 * 1024})
-        pipeline: list[Document] = [{"$changeStreamSplitLargeEvent": {}}]
-        async with await coll.watch(pipeline, full_document_before_change="required") as stream:
-            await coll.update_one({}, {"$set": {"value": "z" * 10 * 1024 * 1024}})
-            found = [(await stream.next())["splitEvent"] for _ in range(2)]
-            assert found == [{"fragment": 1, "of": 2}, {"fragment": 2, "of": 2}]

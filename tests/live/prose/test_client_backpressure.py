@@ -8,7 +8,7 @@ import pytest
 
 from motorlite.errors import OperationFailure
 from motorlite.testing import failpoints
-from tests.live.prose.steps import BOTH, POLICIES, REVISION
+from tests.live.prose.steps import BOTH, POLICIES
 from tests.support.clients import make_client
 from tests.support.events import Recorder
 
@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from tests.live.conftest import Fail
 
 pytestmark = pytest.mark.anyio
-
-BAD_VALUE = 2
-ALMOST_ONE = 1 - 2**-53
 
 
 async def failing_find(server: LocalServer, database_name: str, fail: Fail, **options: Any) -> Recorder:
@@ -34,27 +31,6 @@ async def failing_find(server: LocalServer, database_name: str, fail: Fail, **op
         assert caught.value.attempts == len(record.names)
         assert set(record.names) == {"find"}
     return record
-
-
-async def test_1_operation_retry_uses_exponential_backoff(
-    replica_set: LocalServer, database_name: str, fail: Fail
-) -> None:
-    """Client backpressure, test 1. Its delays at the defaults are in tests/sim, where 3.1 seconds take none."""
-    insert_fails = failpoints.fail_command(
-        ["insert"], error_code=BAD_VALUE, error_labels=BOTH, namespace=f"{database_name}.coll"
-    )
-    fail(replica_set, insert_fails)
-    for jitter, expected in ((0.0, 0.0), (ALMOST_ONE, 0.6)):
-        record = Recorder()
-        async with make_client(replica_set, jitter=jitter, event_listeners=[record], **REVISION) as client:
-            await client.admin.command("ping")
-            record.clear()
-            with pytest.raises(OperationFailure) as caught:
-                await client[database_name].coll.insert_one({"a": 1})
-            assert (caught.value.code, caught.value.attempts) == (BAD_VALUE, 3)
-        # What the machine adds to both is left out: the test compares what is waited for.
-        assert sum(event.delay for event in record.retries) == pytest.approx(expected)
-        assert sum(record.gaps) >= expected - 1e-6
 
 
 @POLICIES
@@ -76,7 +52,7 @@ async def test_4_overload_errors_are_retried_max_adaptive_retries_times_when_con
     assert record.names.count("find") == 2
 
 
-# --- of the token bucket revision, whose tests 1 and 3 are those above with the driver's defaults ---
+# --- of the token bucket revision, whose test 3 is the one above with the driver's defaults ---
 
 
 async def test_2_token_bucket_capacity_is_enforced(replica_set: LocalServer) -> None:

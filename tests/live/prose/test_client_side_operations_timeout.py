@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import anyio.lowlevel
 import pytest
+from bson.objectid import ObjectId
 
 from motorlite.errors import PyMongoError
+from motorlite.gridfs import AsyncGridFSBucket
 from motorlite.testing import failpoints
 from tests.support.clients import make_client
 from tests.support.events import Recorder
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
     from motorlite.testing import LocalServer
     from tests.live.conftest import Fail
 
@@ -32,3 +37,60 @@ async def test_1_multi_batch_inserts(standalone: LocalServer, database_name: str
             await client[database_name].coll.insert_many([{"a": "b" * MEGABYTE} for _ in range(50)])
         assert caught.value.timeout
         assert len(record.commands("insert")) == 2
+
+
+# --- GridFS ---
+
+TIMEOUT_MS, BLOCKED_MS = 150, 200
+FILE_ID = ObjectId("000000000000000000000005")
+
+
+async def is_timeout(operation: Awaitable[Any]) -> bool:
+    """Whether an operation fails with a timeout. Keeps no error, nor what that refers to."""
+    try:
+        await operation
+    except PyMongoError as error:
+        return error.timeout
+    return False
+
+
+async def test_6_1_uploads_via_open_upload_stream_can_be_timed_out(
+    replica_set: LocalServer, database_name: str, fail: Fail
+) -> None:
+    """Client-side operations timeout, 6, first part."""
+    async with make_client(replica_set, timeoutMS=TIMEOUT_MS) as client:
+        await client.admin.command("ping", timeoutMS=0)
+        fail(replica_set, failpoints.fail_command(["insert"], times=1, block_ms=BLOCKED_MS))
+        stream = AsyncGridFSBucket(client[database_name]).open_upload_stream("filename")
+        await stream.write(b"\x12")
+        assert await is_timeout(stream.close())
+        # It keeps its session, in which `abort` could delete what was stored.
+        del stream
+        await anyio.lowlevel.checkpoint()
+
+
+async def test_6_2_aborting_an_upload_stream_can_be_timed_out(
+    replica_set: LocalServer, database_name: str, fail: Fail
+) -> None:
+    """Client-side operations timeout, 6, second part."""
+    async with make_client(replica_set, timeoutMS=TIMEOUT_MS) as client:
+        await client.admin.command("ping", timeoutMS=0)
+        fail(replica_set, failpoints.fail_command(["delete"], times=1, block_ms=BLOCKED_MS))
+        stream = AsyncGridFSBucket(client[database_name], chunk_size_bytes=2).open_upload_stream("filename")
+        await stream.write(b"\1\2\3\4")
+        assert await is_timeout(stream.abort())
+        del stream
+        await anyio.lowlevel.checkpoint()
+
+
+async def test_7_download(replica_set: LocalServer, database_name: str, fail: Fail) -> None:
+    """Client-side operations timeout, 7."""
+    record = Recorder()
+    async with make_client(replica_set, timeoutMS=TIMEOUT_MS, event_listeners=[record]) as client:
+        file = {"_id": FILE_ID, "length": 10, "chunkSize": 4, "filename": "length-10", "metadata": {}}
+        await client[database_name].fs.files.insert_one(file, timeoutMS=0)
+        record.clear()
+        stream = await AsyncGridFSBucket(client[database_name]).open_download_stream(FILE_ID)
+        fail(replica_set, failpoints.fail_command(["find"], times=1, block_ms=BLOCKED_MS))
+        assert await is_timeout(stream.read())
+        assert [command["find"] for command in record.commands("find")] == ["fs.files", "fs.chunks"]

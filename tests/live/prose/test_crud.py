@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-import motorlite
 from motorlite.errors import WriteConcernError, WriteError
 from motorlite.monitoring import CommandSucceededEvent
 from motorlite.testing import failpoints
@@ -14,8 +13,6 @@ from tests.support.clients import make_client
 from tests.support.events import Recorder
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
     from motorlite.testing import LocalServer
     from tests.live.conftest import Fail
 
@@ -56,38 +53,3 @@ async def test_2_write_error_details_expose_err_info(deployment: LocalServer, da
     assert event.command_name == "insert"
     assert caught.value.details["errInfo"] == event.reply["writeErrors"][0]["errInfo"]
     assert caught.value.details["errInfo"]["failingDocumentId"] is not None
-
-
-QUERY = {"name": "john doe"}
-
-
-async def _in_a_block(collection: Any) -> None:
-    with motorlite.timeout(2):
-        await collection.find(QUERY).explain()
-
-
-# The ways in which an explained find can be given a limit.
-EXPLAIN: dict[str, Callable[[Any], Awaitable[Any]]] = {
-    "argument": lambda c: c.find(QUERY).explain(timeoutMS=2000),
-    "max_time_ms": lambda c: c.find(QUERY).max_time_ms(2000).explain(),
-    "collection": lambda c: c.with_options(timeoutMS=2000).find(QUERY).explain(),
-    "block": _in_a_block,
-    "command": lambda c: c.database.command({"explain": {"find": c.name, "filter": QUERY}, "maxTimeMS": 2000}),
-}
-
-
-@pytest.mark.parametrize("way", EXPLAIN)
-async def test_14_explain_helpers_take_max_time(deployment: LocalServer, way: str) -> None:
-    """Prose test 14: the limit is that of the explain command; tests/sim has the exact number."""
-    record = Recorder()
-    async with make_client(deployment, event_listeners=[record]) as client:
-        await client["motorlite_test_explain"].create_collection("collection", check_exists=False)
-        record.clear()
-        await EXPLAIN[way](client["motorlite_test_explain"].collection)
-        await client.drop_database("motorlite_test_explain")
-    (explain,) = record.commands("explain")
-    assert explain["explain"]["filter"] == QUERY
-    # What the way to the server and back takes is subtracted from a timeout.
-    is_exact = way in ("command", "max_time_ms")
-    assert explain["maxTimeMS"] == 2000 if is_exact else 1500 <= explain["maxTimeMS"] <= 2000
-    assert "maxTimeMS" not in explain["explain"]

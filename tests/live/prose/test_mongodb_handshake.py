@@ -7,13 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from bson import ObjectId
 
-from motorlite import DriverInfo
-from motorlite._base.version import __version__
 from motorlite._connection.metadata import ENVIRONMENT_VARIABLES
-from motorlite.monitoring import ConnectionClosedEvent, ConnectionReadyEvent
 from tests.support.clients import make_client
-from tests.support.events import Recorder
-from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from motorlite import AsyncMongoClient
@@ -73,26 +68,3 @@ async def test_1_environment_metadata(deployment: LocalServer, monkeypatch: pyte
     if found.get("container", {}).pop("runtime", None) and not found["container"]:
         del found["container"]
     assert found == expected
-
-
-@pytest.mark.parametrize(
-    ("version", "platform"),
-    [("2.0", "Framework Platform"), ("2.0", None), (None, "Framework Platform"), (None, None)],
-    ids=["case 1", "case 2", "case 3", "case 4"],
-)
-async def test_metadata_1_the_driver_updates_metadata(
-    deployment: LocalServer, version: str | None, platform: str | None
-) -> None:
-    """Client metadata update prose test 1: the server of a new connection knows both libraries."""
-    recorder = Recorder(ConnectionReadyEvent, ConnectionClosedEvent)
-    library = DriverInfo("library", "1.2", "Library Platform")
-    async with make_client(deployment, maxIdleTimeMS=1, driver=library, event_listeners=[recorder]) as client:
-        before = await told(client)
-        # The connection has been idle for too long; the pool's maintenance closes it.
-        await until(lambda: len(recorder.of(ConnectionClosedEvent)) == len(recorder.of(ConnectionReadyEvent)))
-        client.append_metadata(DriverInfo("framework", version, platform))
-        after = await told(client)
-    assert after["driver"]["name"] == "motorlite|library|framework"
-    assert after["driver"]["version"] == f"{__version__}|1.2" + (f"|{version}" if version else "")
-    assert after["platform"] == before["platform"] + (f"|{platform}" if platform else "")
-    assert {**before, "driver": None, "platform": None} == {**after, "driver": None, "platform": None}

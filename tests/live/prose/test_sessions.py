@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-import textwrap
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -14,17 +9,12 @@ import pytest
 from bson.timestamp import Timestamp
 
 from motorlite import UpdateOne, WriteConcern
-from motorlite._base.values import format_address
 from motorlite.errors import ConfigurationError, InvalidOperation
-from motorlite.monitoring import (
-    ServerHeartbeatSucceededEvent,
-)
 from motorlite.read_preferences import Nearest, Primary, PrimaryPreferred, Secondary, SecondaryPreferred
 from tests.live.clients import numbered
 from tests.live.prose import session_methods
 from tests.support.clients import make_client
 from tests.support.events import Recorder
-from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
@@ -34,7 +24,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-REPOSITORY = Path(__file__).resolve().parents[3]
 EACH_METHOD = pytest.mark.parametrize("method", session_methods.CALLS)
 
 
@@ -85,10 +74,13 @@ async def test_3_cluster_time_in_commands(replica_set: LocalServer, database_nam
 
 
 @EACH_METHOD
-async def test_4_explicit_and_implicit_session_arguments(
-    deployment: LocalServer, database_name: str, method: str
+async def test_4_and_10_explicit_and_implicit_sessions(
+    deployment: LocalServer, database_name: str, method: str, checked_out_sessions: list[ServerSession]
 ) -> None:
-    """Prose test 4: a command carries the session that its method was given, or else an implicit one."""
+    """Prose tests 4 and 10: a command carries the session that its method was given, or else one that is returned.
+
+    The fixture makes sure of the latter in every prose test.
+    """
     record = Recorder()
     async with make_client(deployment, event_listeners=[record]) as client:
         collection = await session_methods.prepare(client, database_name, method)
@@ -98,6 +90,8 @@ async def test_4_explicit_and_implicit_session_arguments(
             sent = [event.command.get("lsid") for event in record.started_events]
             assert sent
             assert all(lsid == session.session_id for lsid in sent)
+            (used,) = checked_out_sessions
+            assert used.lsid == session.session_id
             await session_methods.prepare(client, database_name, method)
             record.clear()
             await session_methods.CALLS[method](collection, None)
@@ -105,43 +99,38 @@ async def test_4_explicit_and_implicit_session_arguments(
             assert sent
             assert None not in sent
             assert session.session_id not in sent
+        assert not checked_out_sessions
+
+
+async def test_10_an_open_cursor_has_its_session_checked_out(
+    deployment: LocalServer, checked_out_sessions: list[ServerSession]
+) -> None:
+    """Prose test 10: what the fixture watches does change."""
+    async with make_client(deployment) as client:
+        cursor = await client.admin.aggregate([{"$listLocalSessions": {}}], batchSize=0)
+        assert len(checked_out_sessions) == 1
+        await cursor.close()
 
 
 @EACH_METHOD
-async def test_5_session_argument_is_for_the_right_client(
-    deployment: LocalServer, database_name: str, method: str
-) -> None:
-    """Prose test 5: a session of another client is refused, before anything is sent."""
+async def test_5_and_6_sessions_that_are_refused(deployment: LocalServer, database_name: str, method: str) -> None:
+    """Prose tests 5 and 6: a session of another client, or one that ended in either way; nothing is sent."""
     record = Recorder()
-    async with (
-        make_client(deployment, event_listeners=[record]) as client1,
-        make_client(deployment) as client2,
-        client2.start_session() as session,
-    ):
-        with pytest.raises(InvalidOperation, match="only use session with the AsyncMongoClient that started it"):
-            await session_methods.CALLS[method](client1[database_name].c, session)
-        assert record.names == []
-
-
-@EACH_METHOD
-@pytest.mark.parametrize("is_disposed", [False, True], ids=["end_session", "async with"])
-async def test_6_no_further_operations_after_end_session(
-    deployment: LocalServer, database_name: str, method: str, is_disposed: bool
-) -> None:
-    """Prose test 6: a session that has ended is refused, however it ended."""
-    record = Recorder()
-    async with make_client(deployment, event_listeners=[record]) as client:
+    async with make_client(deployment, event_listeners=[record]) as client, make_client(deployment) as other:
         collection = client[database_name].c
-        session = client.start_session()
-        await client.admin.command("ping", session=session)
-        if is_disposed:
-            async with session:
-                pass
-        else:
-            await session.end_session()
+        call = session_methods.CALLS[method]
+        ended, disposed = client.start_session(), client.start_session()
+        async with disposed:
+            await client.admin.command("ping", session=disposed)
+        await client.admin.command("ping", session=ended)
+        await ended.end_session()
         record.clear()
-        with pytest.raises(InvalidOperation, match="Cannot use ended session"):
-            await session_methods.CALLS[method](collection, session)
+        async with other.start_session() as session:
+            with pytest.raises(InvalidOperation, match="only use session with the AsyncMongoClient that started it"):
+                await call(collection, session)
+        for session in (ended, disposed):
+            with pytest.raises(InvalidOperation, match="Cannot use ended session"):
+                await call(collection, session)
         assert record.names == []
 
 
@@ -182,26 +171,6 @@ async def test_9_exhaustion_after_a_get_more_returns_the_implicit_session(
         assert await cursor.next() == {"_id": 4}
 
 
-@EACH_METHOD
-async def test_10_no_session_is_checked_out_at_the_end(
-    deployment: LocalServer, database_name: str, method: str, checked_out_sessions: list[ServerSession]
-) -> None:
-    """Prose test 10: operations return what they took; the fixture makes sure of it in every prose test."""
-    async with make_client(deployment) as client:
-        collection = await session_methods.prepare(client, database_name, method)
-        async with client.start_session() as session:
-            await session_methods.CALLS[method](collection, session)
-            (used,) = checked_out_sessions
-            assert used.lsid == session.session_id
-        assert not checked_out_sessions
-        await session_methods.prepare(client, database_name, method)
-        await session_methods.CALLS[method](collection, None)
-        assert not checked_out_sessions
-        cursor = await client.admin.aggregate([{"$listLocalSessions": {}}], batchSize=0)
-        assert len(checked_out_sessions) == 1
-        await cursor.close()
-
-
 PREFERENCES = [Primary(), PrimaryPreferred(), Secondary(), SecondaryPreferred(), Nearest()]
 
 
@@ -224,95 +193,6 @@ async def test_11_find_and_get_more_send_the_same_session_id(
         first, second = (event.command["lsid"] for event in record.started_events)
         assert any(first["id"])
         assert first == second
-
-
-# --- forks: a client of the parent is refused in the child, so what has to differ is the child's own client ---
-
-PROGRAM = """
-import os, sys, threading
-import asyncio, trio
-from motorlite import AsyncMongoClient
-from motorlite.errors import InvalidOperation
-from motorlite.monitoring import CommandListener
-
-class Sent(CommandListener):
-    def started(self, event):
-        if os.getpid() != parent:
-            print("sent in the child:", event.command_name)
-
-async def child(client):
-    try:
-        client.start_session().session_id
-    except InvalidOperation as error:
-        print("refused", "fork" in str(error))
-    # Must not end sessions and connections that the parent goes on using.
-    await client.close()
-    thread = threading.Thread(target=run, args=[own_client])
-    thread.start()
-    thread.join()
-    sys.stdout.flush()
-    os._exit(0)
-
-async def own_client():
-    async with AsyncMongoClient(sys.argv[1]) as client:
-        await client.admin.command("ping")
-        for _ in range(3):
-            async with client.start_session() as session:
-                await client.admin.command("ping", session=session)
-                print("differs", session.session_id != lsid)
-
-async def main():
-    global lsid, parent
-    parent = os.getpid()
-    async with AsyncMongoClient(sys.argv[1], maxPoolSize=1, event_listeners=[Sent()]) as client:
-        session = client.start_session()
-        await client.admin.command("ping", session=session)
-        lsid = session.session_id
-        {before}
-        process = os.fork()
-        if not process:
-            {in_child}
-            await child(client)
-        print("child", os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]))
-        {after}
-        async with client.start_session() as again:
-            print("same", again.session_id == lsid)
-            await client.admin.command("ping", session=again)
-"""
-RUN = {
-    "asyncio": "def run(function):\n    asyncio.run(function())\nrun(main)\n",
-    "trio": "def run(function):\n    trio.run(function)\nrun(main)\n",
-}
-END = "await session.end_session()"
-BACKENDS = pytest.mark.parametrize("backend", RUN)
-
-
-def lines_of_fork(server: LocalServer, backend: str, **steps: str) -> list[str]:
-    """Run the program in a process of its own, with all warnings on, and return what it and its child print."""
-    source = textwrap.dedent(PROGRAM).format(**steps) + RUN[backend]
-    line = [sys.executable, "-W", "error", "-c", source, server.uri]
-    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
-    finished = subprocess.run(line, capture_output=True, text=True, timeout=55, cwd=REPOSITORY, env=environment)
-    assert (finished.stderr, finished.returncode) == ("", 0)
-    return finished.stdout.splitlines()
-
-
-FORKED = ["refused True", "differs True", "differs True", "differs True", "child 0", "same True"]
-
-
-@BACKENDS
-def test_12_a_pooled_session_is_not_used_after_a_fork(deployment: LocalServer, backend: str) -> None:
-    """Prose test 12: what is in the pool stays the parent's."""
-    assert lines_of_fork(deployment, backend, before=END, in_child="pass", after="pass") == FORKED
-
-
-@BACKENDS
-def test_13_a_session_from_before_a_fork_is_not_used_after_it(deployment: LocalServer, backend: str) -> None:
-    """Prose test 13: what was checked out stays the parent's, although the child returns it."""
-    assert lines_of_fork(deployment, backend, before="pass", in_child=END, after=END) == FORKED
-
-
-# ---
 
 
 OPERATIONS: list[Callable[[Any], Coroutine[Any, Any, Any]]] = [
@@ -342,26 +222,6 @@ async def test_14_implicit_sessions_are_allocated_after_check_out(deployment: Lo
             numbers.append(len(record.session_ids))
     assert 1 in numbers
     assert all(1 <= number < len(OPERATIONS) for number in numbers)
-
-
-async def test_20_cluster_time_is_not_gossiped_on_monitoring_commands(
-    replica_set: LocalServer, database_name: str
-) -> None:
-    """Prose test 20: what a monitor hears does not advance the cluster time; tests/sim looks at what it sends."""
-    record = Recorder()
-    uri = f"mongodb://{format_address(replica_set.addresses[0])}/?directConnection=true&heartbeatFrequencyMS=500"
-    async with (
-        make_client(uri, event_listeners=[record]) as c1,
-        make_client(replica_set) as c2,
-    ):
-        cluster_time = (await c1.admin.command({"ping": 1}))["$clusterTime"]
-        await c2[database_name].test.insert_one({"advance": "$clusterTime"})
-        # The check that runs may have been answered before the insert, so the pair after the next one.
-        seen = len(record.of(ServerHeartbeatSucceededEvent))
-        await until(lambda: len(record.of(ServerHeartbeatSucceededEvent)) >= seen + 2)
-        reply = await c1.admin.command({"ping": 1})
-        assert record.commands("ping")[1]["$clusterTime"] == cluster_time
-        assert reply["$clusterTime"]["clusterTime"] > cluster_time["clusterTime"]
 
 
 # --- snapshot sessions ---

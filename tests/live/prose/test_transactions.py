@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,11 +11,8 @@ from motorlite import WriteConcern
 from tests.support.clients import make_client
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from motorlite import AsyncClientSession
     from motorlite.testing import LocalServer
-    from tests.support.clients import Client
     from tests.support.mongos.cluster import Cluster
 
 pytestmark = pytest.mark.anyio
@@ -24,46 +22,22 @@ class Callback(Exception):  # what an application raises
     """An error of an application."""
 
 
-async def servers_of_cursors(client: Client, find: Callable[[Any], Any], session: AsyncClientSession[Any]) -> set[Any]:
-    addresses = set()
-    for _ in range(50):
-        addresses.add(await find(session))
-    return addresses
-
-
-async def test_1_starting_a_new_transaction_unpins_the_session(cluster: Cluster) -> None:
-    """Mongos pinning, prose test 1."""
+@pytest.mark.parametrize("is_next_one", [True, False], ids=["1", "2"])
+async def test_1_and_2_what_unpins_the_session(cluster: Cluster, is_next_one: bool) -> None:
+    """Mongos pinning, prose tests 1 and 2: a new transaction, and an operation outside of transactions."""
     async with make_client(cluster.uri, localThresholdMS=1000) as client:
         coll = client.test.test
         await coll.insert_one({})
         async with client.start_session() as session:
             async with session.start_transaction():
                 await coll.insert_one({}, session=session)
-
-            async def find(session: AsyncClientSession[Any]) -> Any:
-                async with session.start_transaction():
+            addresses = set()
+            for _ in range(50):
+                async with session.start_transaction() if is_next_one else nullcontext():
                     cursor = coll.find({}, session=session, limit=1)
                     assert await cursor.next()
-                    return cursor.address
-
-            assert len(await servers_of_cursors(client, find, session)) == 2
-
-
-async def test_2_an_operation_outside_of_a_transaction_unpins_the_session(cluster: Cluster) -> None:
-    """Mongos pinning, prose test 2."""
-    async with make_client(cluster.uri, localThresholdMS=1000) as client:
-        coll = client.test.test
-        await coll.insert_one({})
-        async with client.start_session() as session:
-            async with session.start_transaction():
-                await coll.insert_one({}, session=session)
-
-            async def find(session: AsyncClientSession[Any]) -> Any:
-                cursor = coll.find({}, session=session, limit=1)
-                assert await cursor.next()
-                return cursor.address
-
-            assert len(await servers_of_cursors(client, find, session)) == 2
+                    addresses.add(cursor.address)
+            assert len(addresses) == 2
 
 
 async def test_1_0_write_concern_is_not_inherited_from_the_collection(replica_set: LocalServer) -> None:

@@ -1,10 +1,10 @@
-"""What the plugin says and does besides handing out clients; and docs/testing.md, which is run as a project."""
+"""What the plugin says and does besides handing out clients. The page about it is run by test_code_blocks.py."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
@@ -132,33 +132,16 @@ def test_an_old_pytest_asyncio_harms_only_the_tests_that_need_a_newer_one(projec
     )
 
 
-def test_options_of_the_client(project: Project, replica_set: LocalServer) -> None:
-    project.write(
-        "test_it.py",
-        "import pytest\n"
-        "@pytest.fixture\n"
-        "def motorlite_client_options():\n"
-        "    return {'maxPoolSize': 7}\n"
-        "@pytest.mark.anyio\n"
-        "async def test_it(motorlite_client):\n"
-        "    assert motorlite_client.options.max_pool_size == 7\n",
-    )
-    done = project.run(*ANYIO_ALONE, server=replica_set)
-    assert done.returncode == 0, done.stdout
-
-
 PRINT: Final = "def test_it(motorlite_server): print('it is', motorlite_server.uri)\n"
 
 
-def test_a_deployment_of_the_settings(project: Project, standalone: LocalServer) -> None:
-    project.write("pytest.ini", f"[pytest]\nmotorlite_uri = {standalone.uri}\n")
+@pytest.mark.parametrize("where", ["settings", "environment"])
+def test_a_deployment_that_is_named(project: Project, standalone: LocalServer, where: str) -> None:
+    if where == "settings":
+        project.write("pytest.ini", f"[pytest]\nmotorlite_uri = {standalone.uri}\n")
     project.write("test_it.py", PRINT)
-    assert f"it is {standalone.uri}\n" in project.run().stdout
-
-
-def test_a_deployment_of_the_environment(project: Project, standalone: LocalServer) -> None:
-    project.write("test_it.py", PRINT)
-    assert f"it is {standalone.uri}\n" in project.run(MONGODB_URI=standalone.uri).stdout
+    named: dict[str, Any] = {"MONGODB_URI": standalone.uri} if where == "environment" else {}
+    assert f"it is {standalone.uri}\n" in project.run(**named).stdout
 
 
 @pytest.mark.parametrize(
@@ -227,13 +210,7 @@ def test_a_replica_set_is_repaired_and_a_server_is_started(project: Project) -> 
     assert "3 passed" in done.stdout, done.stdout
 
 
-def test_the_document(project: Project, replica_set: LocalServer) -> None:
-    blocks = re.findall(r"```python\n(.*?)```", DOCUMENT, re.DOTALL)
-    assert len(blocks) == 4
-    for number, block in enumerate(blocks):
-        project.write(f"test_{number}.py", block)
-    done = project.run(server=replica_set)
-    assert "5 passed" in done.stdout, done.stdout
+def test_the_document_lists_all_fixtures() -> None:
     fixtures = re.findall(r"^\| `(\w+)` \|", DOCUMENT, re.MULTILINE)
     source = (REPOSITORY / "pytest_motorlite" / "__init__.py").read_text(encoding="utf-8")
     assert sorted(fixtures) == sorted(re.findall(r"^def (motorlite_\w+)\(", source, re.MULTILINE))

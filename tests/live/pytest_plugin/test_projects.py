@@ -133,12 +133,6 @@ def test_anyio(others: tuple[str, ...], project: Project, replica_set: LocalServ
     assert done.stdout.count("backend: trio") == done.stdout.count("backend: asyncio") == 1
 
 
-def test_anyio_in_its_automatic_mode(project: Project, replica_set: LocalServer) -> None:
-    project.write("test_it.py", ANYIO.replace("MARKS", "").replace("ANYIO_BACKEND", "anyio_backend"))
-    project.write("pytest.ini", "[pytest]\nanyio_mode = auto\n")
-    assert passed(project.run("-p", "no:asyncio", server=replica_set).stdout) == 4
-
-
 @pytest.mark.parametrize(
     ("settings", "marks"), [("", "pytestmark = pytest.mark.trio"), ("[pytest]\ntrio_mode = true\n", "")]
 )
