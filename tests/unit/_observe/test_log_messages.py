@@ -137,21 +137,6 @@ def test_fields_are_plain_values() -> None:
             assert json.loads(json.dumps(fields(event), allow_nan=False)) == fields(event)
 
 
-@pytest.mark.parametrize(
-    ("event", "expected"),
-    [
-        (
-            events.ConnectionClosedEvent(ADDRESS, 1, "stale"),
-            "Connection became stale because the pool was cleared",
-        ),
-        (events.ConnectionClosedEvent(ADDRESS, 1, "poolClosed"), "Connection pool was closed"),
-        (events.ConnectionCheckOutFailedEvent(ADDRESS, "poolClosed", 0.0), "Connection pool was closed"),
-    ],
-)
-def test_the_reason(event: object, expected: str) -> None:
-    assert fields(event)["reason"] == expected
-
-
 def test_documents_are_cut() -> None:
     started = events.CommandStartedEvent({"insert": "x" * 5000}, "insert", "db", 1, 2, ADDRESS)
     message, default = log_message(started, 20), log_message(started)
@@ -161,15 +146,17 @@ def test_documents_are_cut() -> None:
     assert len(default.fields["command"]) == 1003
 
 
-def test_values_are_not_read_as_templates() -> None:
+def test_odd_values() -> None:
+    # Values are not read as templates.
     started = events.CommandStartedEvent({"find": "{commandName}"}, "{databaseName}", "{requestId}", 1, 2, ADDRESS)
     assert str(log_message(started)).startswith('Command "{databaseName}" started on database "{requestId}" to db.')
-
-
-def test_ipv6_hosts_are_put_in_brackets() -> None:
     assert sentence(events.PoolReadyEvent(("::1", 27017))) == "Connection pool ready for [::1]:27017"
-
-
-def test_the_repr_shows_the_fields() -> None:
     expected = "LogMessage({'message': 'Connection pool ready', 'serverHost': 'h', 'serverPort': 1})"
     assert repr(log_message(events.PoolReadyEvent(("h", 1)))) == expected
+    closed = "Connection pool was closed"
+    for event, reason in (
+        (events.ConnectionClosedEvent(ADDRESS, 1, "stale"), "Connection became stale because the pool was cleared"),
+        (events.ConnectionClosedEvent(ADDRESS, 1, "poolClosed"), closed),
+        (events.ConnectionCheckOutFailedEvent(ADDRESS, "poolClosed", 0.0), closed),
+    ):
+        assert fields(event)["reason"] == reason

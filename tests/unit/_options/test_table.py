@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
@@ -15,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Union, get_args, get_orig
 import pytest
 from bson.codec_options import DatetimeConversion
 
-from motorlite import AsyncMongoClient
 from motorlite._options import keywords
 from motorlite._options import options as options_module
 from motorlite._options.keywords import ClientKeywords
@@ -168,15 +166,6 @@ def test_an_alias_is_a_keyword_and_a_former_name_is_not() -> None:
     assert client_options(ssl=True).tls is not None
     with pytest.raises(ConfigurationError, match="unknown option 'wtimeout'"):
         client_options(wtimeout=5)
-
-
-def test_the_named_arguments_of_the_client_are_options() -> None:
-    named = {
-        name
-        for name, parameter in inspect.signature(AsyncMongoClient).parameters.items()
-        if parameter.kind is parameter.POSITIONAL_OR_KEYWORD
-    }
-    assert named - {"host", "port"} <= {option.name for option in OPTIONS}
 
 
 def literals(kind: Any) -> set[str]:

@@ -6,8 +6,6 @@ import asyncio
 from math import inf
 from typing import Any
 
-import pytest
-
 from motorlite import monitoring as events
 from motorlite.errors import NetworkTimeout, OperationFailure
 from motorlite.exporters._measurements import BOUNDS, MANY, OTHER, Bounded, Histogram, Measurements, measured
@@ -118,9 +116,9 @@ def test_a_server_that_leaves_is_forgotten() -> None:
     assert list(measured(measurements, has_queue=False)) == []
 
 
-@pytest.mark.parametrize("name", ["queue_wait_duration", "connections_closed"])
-def test_labels_are_those_of_the_metric(name: str) -> None:
+def test_labels_are_those_of_the_metric() -> None:
     measurements = with_pool()
     measurements.connection_checked_out(events.ConnectionCheckedOutEvent(ADDRESS, 1, 0.5))
     measurements.connection_closed(events.ConnectionClosedEvent(ADDRESS, 1, "error"))
-    assert {len(labels) for labels in values(measurements, name)} == {len(MEASURED[name].labels)}
+    for name in ("queue_wait_duration", "connections_closed"):
+        assert {len(labels) for labels in values(measurements, name)} == {len(MEASURED[name].labels)}
