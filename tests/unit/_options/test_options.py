@@ -83,6 +83,14 @@ def test_defaults() -> None:
     )
 
 
+BREAKER = CircuitBreaker(failure_rate=0.2, open_for=3)
+QUEUED = RateLimit(rate=5, strategy="queue", queue=WaitQueue("queue", 7, 2))
+LATE = RateLimit(rate=5, strategy="queue", timeout=2)
+SMALL = ConcurrencyLimit(initial=30, minimum=5)
+WAITING = WaitQueue("queue", 500, 0.5, memory_limit="10MB")
+AS_TEXT = "strategy:queue,max_depth:500,timeout:0.5,memory_limit:10MB"
+STANDARD: CodecOptions[Any] = CodecOptions(uuid_representation=UuidRepresentation.STANDARD)
+MILLISECONDS: CodecOptions[Any] = CodecOptions(datetime_conversion=DatetimeConversion.DATETIME_MS)
 # Text as in a connection string, the same as a keyword argument, the field and its value.
 BOTH_WAYS: list[tuple[str, str, Any, str, Any]] = [
     ("maxPoolSize", "5", 5, "max_pool_size", 5),
@@ -117,46 +125,16 @@ BOTH_WAYS: list[tuple[str, str, Any, str, Any]] = [
     ("retryBudget", "false", False, "retry_budget", None),
     ("circuitBreaker", "true", True, "circuit_breaker", CircuitBreaker()),
     ("circuitBreaker", "false", False, "circuit_breaker", None),
-    (
-        "circuitBreaker",
-        "failureRate:0.2,openFor:3s",
-        CircuitBreaker(failure_rate=0.2, open_for=3),
-        "circuit_breaker",
-        CircuitBreaker(failure_rate=0.2, open_for=3),
-    ),
+    ("circuitBreaker", "failureRate:0.2,openFor:3s", BREAKER, "circuit_breaker", BREAKER),
     ("rateLimit", "500", 500, "rate_limit", {"*": RateLimit(rate=500)}),
     ("rateLimit", "rate:2.5,burst:7", "2.5,burst:7", "rate_limit", {"*": RateLimit(rate=2.5, burst=7)}),
-    (
-        "rateLimit",
-        "rate:5,strategy:queue,maxDepth:7,timeout:2s",
-        RateLimit(rate=5, strategy="queue", queue=WaitQueue("queue", 7, 2)),
-        "rate_limit",
-        {"*": RateLimit(rate=5, strategy="queue", queue=WaitQueue("queue", 7, 2))},
-    ),
-    (
-        "rateLimit",
-        "5,strategy:queue,timeout:2s",
-        "5,strategy:queue,timeout:2s",
-        "rate_limit",
-        {"*": RateLimit(rate=5, strategy="queue", timeout=2)},
-    ),
+    ("rateLimit", "rate:5,strategy:queue,maxDepth:7,timeout:2s", QUEUED, "rate_limit", {"*": QUEUED}),
+    ("rateLimit", "5,strategy:queue,timeout:2s", "5,strategy:queue,timeout:2s", "rate_limit", {"*": LATE}),
     ("concurrencyLimit", "true", True, "concurrency_limit", ConcurrencyLimit()),
-    (
-        "concurrencyLimit",
-        "initial:30,minimum:5",
-        "minimum:5,initial:30",
-        "concurrency_limit",
-        ConcurrencyLimit(initial=30, minimum=5),
-    ),
+    ("concurrencyLimit", "initial:30,minimum:5", "minimum:5,initial:30", "concurrency_limit", SMALL),
     ("waitQueue", "queue", "queue", "wait_queue", WaitQueue("queue")),
     ("waitQueue", "degrade", WaitQueue("degrade"), "wait_queue", WaitQueue("degrade")),
-    (
-        "waitQueue",
-        "queue,maxDepth:500,timeout:500ms,memoryLimit:10MB",
-        "strategy:queue,max_depth:500,timeout:0.5,memory_limit:10MB",
-        "wait_queue",
-        WaitQueue("queue", 500, 0.5, memory_limit="10MB"),
-    ),
+    ("waitQueue", "queue,maxDepth:500,timeout:500ms,memoryLimit:10MB", AS_TEXT, "wait_queue", WAITING),
     (
         "waitQueue",
         "queue,memoryLimit:none",
@@ -175,20 +153,8 @@ BOTH_WAYS: list[tuple[str, str, Any, str, Any]] = [
     ("fsync", "true", True, "write_concern", WriteConcern(fsync=True)),
     ("readPreference", "nearest", "nearest", "read_preference", Nearest()),
     ("tz_aware", "true", True, "codec_options", CodecOptions(tz_aware=True)),
-    (
-        "uuidRepresentation",
-        "standard",
-        "standard",
-        "codec_options",
-        CodecOptions(uuid_representation=UuidRepresentation.STANDARD),
-    ),
-    (
-        "datetime_conversion",
-        "DATETIME_MS",
-        DatetimeConversion.DATETIME_MS,
-        "codec_options",
-        CodecOptions(datetime_conversion=DatetimeConversion.DATETIME_MS),
-    ),
+    ("uuidRepresentation", "standard", "standard", "codec_options", STANDARD),
+    ("datetime_conversion", "DATETIME_MS", DatetimeConversion.DATETIME_MS, "codec_options", MILLISECONDS),
     ("tls", "true", True, "tls", TLSOptions()),
     ("proxyHost", "p", "p", "proxy", ProxyOptions("p", 1080)),
     ("connect", "false", False, "connect", False),

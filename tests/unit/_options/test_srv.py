@@ -58,57 +58,44 @@ def test_a_name_that_dns_cannot_have() -> None:
 
 
 @pytest.mark.parametrize(
-    ("host", "domain"),
+    ("domain", "hosts"),
     [
-        ("cluster_1.tests.mongodb.co.uk", "tests.mongodb.co.uk"),
-        ("hosts_34.example.com", "example.com"),
-        ("hosts_34.EXAMPLE.com.", "example.com"),
-        ("localhost", "localhost"),
-        ("mongodb.local", "mongodb.local"),
-        ("mongodb.local.", "mongodb.local"),
+        ("tests.mongodb.co.uk", ["cluster_1.tests.mongodb.co.uk"]),
+        ("example.com", ["hosts_34.example.com", "hosts_34.EXAMPLE.com."]),
+        ("localhost", ["localhost"]),
+        ("mongodb.local", ["mongodb.local", "mongodb.local."]),
     ],
 )
-def test_domain(host: str, domain: str) -> None:
-    assert records.domain(srv(host)) == domain
+def test_domain(domain: str, hosts: list[str]) -> None:
+    assert [records.domain(srv(host)) for host in hosts] == [domain] * len(hosts)
 
 
 @pytest.mark.parametrize(
-    ("host", "target", "is_allowed"),
+    ("host", "allowed", "refused"),
     [
-        ("cluster.example.com", "a.example.com", True),
-        ("cluster.example.com", "A.Example.COM", True),
-        ("cluster.example.com", "a.example.com.", True),
-        ("cluster.example.com", "a.b.c.example.com", True),
-        ("cluster.example.com", "cluster.example.com", True),
-        ("cluster.example.com", "example.com", False),
-        ("cluster.example.com", ".example.com", False),
-        ("cluster.example.com", "a.evilexample.com", False),
-        ("cluster.example.com", "a.example.com.evil.org", False),
-        ("cluster.example.com", "com", False),
-        ("cluster.example.com", ".", False),
-        ("cluster.example.com", "", False),
-        ("localhost", "a.localhost", True),
-        ("localhost", "localhost", False),
-        ("localhost", "a.xlocalhost", False),
-        ("mongo.local", "a.mongo.local", True),
-        ("mongo.local", "mongo.local", False),
-        ("mongo.local", "other.local", False),
-        ("db.b%C3%BCcher.example", "a.xn--bcher-kva.example", True),
-        ("cluster.example.com", "evil\\.example.com", False),
-        ("cluster.example.com", "evil\\.a.example.com", False),
-        ("cluster.example.com", "evil.org\\000.example.com", False),
-        ("cluster.example.com", "evil.org\0.example.com", False),
-        ("cluster.example.com", "a..example.com", False),
-        ("cluster.example.com", "a b.example.com", False),
-        ("cluster.example.com", "\u00fc.example.com", False),
-        ("cluster.example.com", "a_b.example.com", True),
-        ("a.mongo.local", "x.evil\\.mongo.local", False),
+        (
+            "cluster.example.com",
+            [
+                *("a.example.com", "A.Example.COM", "a.example.com.", "a.b.c.example.com", "cluster.example.com"),
+                "a_b.example.com",
+            ],
+            [
+                *("example.com", ".example.com", "a.evilexample.com", "a.example.com.evil.org", "com", ".", ""),
+                *("evil\\.example.com", "evil\\.a.example.com", "evil.org\\000.example.com", "evil.org\0.example.com"),
+                *("a..example.com", "a b.example.com", "\u00fc.example.com"),
+            ],
+        ),
+        ("localhost", ["a.localhost"], ["localhost", "a.xlocalhost"]),
+        ("mongo.local", ["a.mongo.local"], ["mongo.local", "other.local"]),
+        ("db.b%C3%BCcher.example", ["a.xn--bcher-kva.example"], []),
+        ("a.mongo.local", [], ["x.evil\\.mongo.local"]),
     ],
 )
-def test_hosts_are_below_the_domain(host: str, target: str, is_allowed: bool) -> None:
-    verified, foreign = records.verify(srv(host), [(target, 1)])
-    name = target.removesuffix(".").lower()
-    assert (verified, foreign) == ((((name, 1),), ()) if is_allowed else ((), (name,)))
+def test_hosts_are_below_the_domain(host: str, allowed: list[str], refused: list[str]) -> None:
+    for target in (*allowed, *refused):
+        verified, foreign = records.verify(srv(host), [(target, 1)])
+        name = target.removesuffix(".").lower()
+        assert (verified, foreign) == ((((name, 1),), ()) if target in allowed else ((), (name,))), target
 
 
 @pytest.mark.parametrize("port", [0, -1, 65536])

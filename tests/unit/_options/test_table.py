@@ -34,27 +34,11 @@ if TYPE_CHECKING:
 
 DOCUMENTS: Final = Path(__file__).resolve().parents[3] / "docs"
 # Fields of `ClientOptions` that are made of several options, or of none.
-MADE: Final = frozenset(
-    {
-        "seeds",
-        "srv",
-        "database",
-        "max_adaptive_retries",
-        "retry_budget",
-        "enable_overload_retargeting",
-        "tls",
-        "credentials",
-        "compressors",
-        "read_concern",
-        "write_concern",
-        "read_preference",
-        "codec_options",
-        "proxy",
-        "overload_policy",
-        "explicit",
-        "refusals",
-    }
-)
+MADE: Final = {
+    *("seeds", "srv", "database", "max_adaptive_retries", "retry_budget", "enable_overload_retargeting", "tls"),
+    *("credentials", "compressors", "read_concern", "write_concern", "read_preference", "codec_options", "proxy"),
+    *("overload_policy", "explicit", "refusals"),
+}
 # Imported for type checkers only.
 NAMES: Final[dict[str, Any]] = {
     "Address": tuple[str, int | None],
@@ -85,16 +69,8 @@ TYPED: Final = [option for option in OPTIONS if option.name not in PARAMETERS]
 VALUES: Final = (
     *(None, True, 7, 5000, 1500.5, ["zlib"], {"a": "b"}, ("a", "b"), print, object()),
     *(OverloadRetry(), SpecificationRetry(), RetryBudget(), CircuitBreaker(), RateLimit(rate=1), ConcurrencyLimit()),
-    *(
-        WaitQueue("queue"),
-        DriverInfo("a"),
-        ServerApi("1"),
-        Nearest(),
-        TracingOptions(),
-        UTC,
-        DatetimeConversion.DATETIME_MS,
-    ),
-    *([CommandListener()], {"a": RateLimit(rate=1)}),
+    *(WaitQueue("queue"), DriverInfo("a"), ServerApi("1"), Nearest(), TracingOptions(), UTC),
+    *(DatetimeConversion.DATETIME_MS, [CommandListener()], {"a": RateLimit(rate=1)}),
 )
 WITH_FIELD: Final = [option for option in OPTIONS if option.field]
 
