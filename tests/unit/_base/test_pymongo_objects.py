@@ -118,13 +118,18 @@ async def test_index_models() -> None:
     ],
     ids=lambda value: type(value).__module__.partition(".")[0] + "." + type(value).__name__,
 )
-def test_read_preferences(theirs: Any, ours: Any) -> None:
-    client, _ = fake_client()
-    database = client.get_database("d", read_preference=theirs)
+@pytest.mark.anyio
+async def test_read_preferences(theirs: Any, ours: Any) -> None:
+    client, core = fake_client()
+    database: Any = client.get_database("d", read_preference=theirs)
     assert database.read_preference == ours
     assert type(database.read_preference) is type(ours)
     assert database.c.with_options(read_preference=theirs).read_preference == ours
     assert client_options(read_preference=theirs).read_preference == ours
+    core.reply({"ok": 1}, batch([]))
+    await database.command("ping", read_preference=theirs)
+    await database.cursor_command("find", "c", read_preference=theirs).to_list()
+    assert [sent.operation.read_preference for sent in core.executor.sent] == [ours, ours]
 
 
 def test_a_hedge_warns_only_once() -> None:
@@ -133,17 +138,6 @@ def test_a_hedge_warns_only_once() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert read_preferences.as_read_preference(theirs).document == theirs.document
-
-
-@pytest.mark.anyio
-async def test_read_preferences_of_commands() -> None:
-    client, core = fake_client()
-    core.reply({"ok": 1}, batch([]))
-    database: Any = client.d
-    await database.command("ping", read_preference=pymongo.ReadPreference.NEAREST)
-    await database.cursor_command("find", "c", read_preference=pymongo.ReadPreference.NEAREST).to_list()
-    for sent in core.executor.sent:
-        assert sent.operation.read_preference == read_preferences.Nearest()
 
 
 def test_concerns() -> None:
@@ -175,9 +169,6 @@ def test_objects_among_the_client_options() -> None:
     )
     assert options.driver_info == motorlite.DriverInfo("odm", "1.0")
     assert options.server_api == motorlite.ServerApi("1", strict=True)
-
-
-def test_append_metadata() -> None:
     client, core = fake_client()
     theirs: Any = DriverInfo("odm", "1.0")
     client.append_metadata(theirs)
@@ -185,6 +176,19 @@ def test_append_metadata() -> None:
     wrong: Any = ("odm", "1.0", None)
     with pytest.raises(TypeError, match=r"driver_info must be a DriverInfo, not .*"):
         client.append_metadata(wrong)
+
+
+def test_how_they_are_recognised() -> None:
+    class Mine(pymongo.IndexModel):
+        pass
+
+    class UpdateOne:
+        pass
+
+    assert is_like(Mine("x"), requests.IndexModel)
+    assert is_like(requests.IndexModel("x"), requests.IndexModel)
+    for other in (pymongo.UpdateMany(FILTER, SET), UpdateOne(), pymongo.UpdateOne):
+        assert not is_like(other, requests.UpdateOne)
 
 
 # --- listeners ---
@@ -219,20 +223,3 @@ def test_oidc_callback() -> None:
     result = check_result(callback.fetch(None))
     assert result == OIDCCallbackResult("token", 10, "refresh")
     assert "token" not in repr(result).partition("(")[2]
-
-
-# --- how they are recognised ---
-
-
-def test_is_like() -> None:
-    class Mine(pymongo.IndexModel):
-        pass
-
-    class UpdateOne:
-        pass
-
-    assert is_like(Mine("x"), requests.IndexModel)
-    assert is_like(requests.IndexModel("x"), requests.IndexModel)
-    assert not is_like(pymongo.UpdateMany(FILTER, SET), requests.UpdateOne)
-    assert not is_like(UpdateOne(), requests.UpdateOne)
-    assert not is_like(pymongo.UpdateOne, requests.UpdateOne)
