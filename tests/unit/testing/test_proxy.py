@@ -249,12 +249,13 @@ def test_only_one_kind_is_harmed(
         assert said(member, hello) == hello
         assert (proxy.counts.open, proxy.counts.open_clients) == (2, 1)
         victim, spared = (client, member) if harmed == "clients" else (member, client)
+        proxy.refuse()
+        proxy.black_hole()
+        victim.sendall(b"lost")
+        assert_silent(victim)
         proxy.reset()
         with pytest.raises(ConnectionResetError):
             victim.recv(1)
-        assert said(spared, b"spared") == b"spared"
-        proxy.refuse()
-        proxy.black_hole()
         assert said(spared, b"spared") == b"spared"
         wrong, right = (b"a client", hello) if harmed == "clients" else (hello, b"a client")
         with connect(proxy) as late, pytest.raises(ConnectionResetError):
