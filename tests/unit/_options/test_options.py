@@ -89,6 +89,7 @@ LATE = RateLimit(rate=5, strategy="queue", timeout=2)
 SMALL = ConcurrencyLimit(initial=30, minimum=5)
 WAITING = WaitQueue("queue", 500, 0.5, memory_limit="10MB")
 AS_TEXT = "strategy:queue,max_depth:500,timeout:0.5,memory_limit:10MB"
+UNLIMITED = WaitQueue("queue", memory_limit=None)
 STANDARD: CodecOptions[Any] = CodecOptions(uuid_representation=UuidRepresentation.STANDARD)
 MILLISECONDS: CodecOptions[Any] = CodecOptions(datetime_conversion=DatetimeConversion.DATETIME_MS)
 # Text as in a connection string, the same as a keyword argument, the field and its value.
@@ -135,13 +136,7 @@ BOTH_WAYS: list[tuple[str, str, Any, str, Any]] = [
     ("waitQueue", "queue", "queue", "wait_queue", WaitQueue("queue")),
     ("waitQueue", "degrade", WaitQueue("degrade"), "wait_queue", WaitQueue("degrade")),
     ("waitQueue", "queue,maxDepth:500,timeout:500ms,memoryLimit:10MB", AS_TEXT, "wait_queue", WAITING),
-    (
-        "waitQueue",
-        "queue,memoryLimit:none",
-        "queue,memoryLimit:none",
-        "wait_queue",
-        WaitQueue("queue", memory_limit=None),
-    ),
+    ("waitQueue", "queue,memoryLimit:none", "queue,memoryLimit:none", "wait_queue", UNLIMITED),
     ("retryStrategy", "specification", SpecificationRetry(), "retry_strategy", SpecificationRetry()),
     ("enableOverloadRetargeting", "false", False, "enable_overload_retargeting", False),
     ("compressors", "zlib,zstd", ["zlib", "zstd"], "compressors", ("zlib", "zstd")),
@@ -264,11 +259,7 @@ def test_hosts(hosts: str | list[str], port: int | None, seeds: list[tuple[str, 
         ({"w": 1.5}, TypeError, "w must be"),
         ({"w": 0, "journal": True}, ConfigurationError, "w=0"),
         ({"compressors": 5}, TypeError, "compressors must be"),
-        (
-            {"compressors": ["lz4"]},
-            ValueError,
-            "compressors must be one of 'snappy', 'zlib', 'zstd', or .*, not .'lz4'",
-        ),
+        ({"compressors": ["lz4"]}, ValueError, "compressors must be one of 'snappy', 'zlib', 'zstd', .* not .'lz4'"),
         ({"readPreference": 1}, TypeError, "readPreference must be"),
         ({"readPreferenceTags": []}, ValueError, "readPreferenceTags must be"),
         ({"readPreferenceTags": [5]}, TypeError, "readPreferenceTags must be"),
@@ -294,17 +285,10 @@ def test_hosts(hosts: str | list[str], port: int | None, seeds: list[tuple[str, 
         ({"retry_budget": "many"}, ValueError, "retry_budget is wrong: capacity must be"),
         ({"retry_budget": [1]}, TypeError, "retry_budget must be a number of tokens, False for no budget"),
         ({"retry_strategy": "patient"}, ValueError, "retry_strategy must be 'specification'"),
-        *(
-            ({"retry_strategy": wrong}, TypeError, "^retry_strategy must be .*, 'failFast'")
-            for wrong in (BestEffort, 5)
-        ),
+        *(({"retry_strategy": wrong}, TypeError, "^retry_strategy must be .*'failF") for wrong in (BestEffort, 5)),
         ({"retry_strategy": "specification,giveUpAfter:5"}, ValueError, "retry_strategy must be 'specification'"),
         ({"retry_strategy": "bestEffort,patience:5"}, ValueError, "unknown setting 'patience'.* giveUpAfter"),
-        (
-            {"concurrency_limit": "true", "loadBalanced": True},
-            ConfigurationError,
-            "cannot be combined with loadBalanced",
-        ),
+        ({"concurrency_limit": True, "loadBalanced": True}, ConfigurationError, "cannot be combined with loadBal"),
         ({"rate_limit": True}, TypeError, "rate_limit must be a number per second, settings"),
         ({"rate_limit": 0}, ValueError, "rate_limit is wrong: rate must be a number per second above 0"),
         ({"rate_limit": {"shop": "5,burst:0"}}, ValueError, "rate_limit is wrong: burst must be an integer"),
@@ -313,11 +297,7 @@ def test_hosts(hosts: str | list[str], port: int | None, seeds: list[tuple[str, 
         ({"rate_limit": "5,queue:7"}, ValueError, "rate_limit has the unknown setting 'queue'"),
         ({"rate_limit": {5: RateLimit(rate=1)}}, TypeError, "rate_limit must be"),
         *(
-            (
-                {"rate_limit": {key: RateLimit(rate=1)}},
-                ValueError,
-                f"rate_limit has a wrong key: '{key}' is not the name",
-            )
+            ({"rate_limit": {key: 1}}, ValueError, f"has a wrong key: '{key}' is not")
             for key in ("", "shop.", ".orders")
         ),
         ({"document_class": 5}, TypeError, "document_class must be .*, not 5"),
@@ -336,10 +316,7 @@ def test_hosts(hosts: str | list[str], port: int | None, seeds: list[tuple[str, 
         ({"tls": False, "tlsCAFile": "ca"}, ConfigurationError, "tlsCAFile cannot be combined with tls=False"),
         *(({name: "maybe"}, ValueError, "^tls(Insecure)? must be") for name in ("tls", "ssl", "tlsInsecure")),
         ({"authMechanism": "maybe"}, ConfigurationError, "^authMechanism must be one of"),
-        *(
-            ({"scramMaxIterations": wrong}, ValueError, "must be an integer of at least 4096")
-            for wrong in (4095, -1, "x")
-        ),
+        *(({"scramMaxIterations": wrong}, ValueError, "an integer of at least 4096") for wrong in (4095, -1, "x")),
         *(({"scramMaxIterations": wrong}, TypeError, "an integer of at least 4096") for wrong in (1.5, True, None)),
         ({"proxyPort": 65536}, ValueError, "proxyPort must be an integer from 1 to 65535"),
         ({"proxyHost": "p", "proxyUsername": "ü" * 128, "proxyPassword": "x"}, ValueError, "at most 255 bytes"),
@@ -424,13 +401,10 @@ def test_mechanism_properties() -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("username", "secret\ud800"),
-        ("password", "secret\ud800"),
-        ("authSource", "secret\ud800"),
-        ("appname", "secret\ud800"),
-        ("replicaSet", "secret\ud800"),
-        ("proxyPassword", "secret\ud800"),
-        ("w", "secret\ud800"),
+        *(
+            (name, "secret\ud800")
+            for name in ("username", "password", "authSource", "appname", "replicaSet", "proxyPassword", "w")
+        ),
         ("readPreferenceTags", "dc:secret\ud800"),
         ("authMechanismProperties", {"SERVICE_NAME": "secret\ud800"}),
     ],

@@ -112,6 +112,7 @@ def test_without_faults_everything_passes(proxy: FaultProxy, echo: Echo) -> None
         assert client.recv(1) == b""
     wait_until(lambda: proxy.counts.open == 0, "the end of the connection")
     assert echo.ends == ["closed"]
+    assert str(proxy.address[1]) in repr(proxy)
     with pytest.raises(OSError, match="use"):
         FaultProxy(proxy.target, port=proxy.address[1] or 0)
 
