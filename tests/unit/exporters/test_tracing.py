@@ -54,6 +54,15 @@ class Traced:
         else:
             self.spans.succeeded(events.CommandSucceededEvent(0.1, outcome, *args))
 
+    def run(
+        self, command: dict[str, Any], outcome: Any, error: BaseException | None = None, **changes: Any
+    ) -> dict[str, Any]:
+        """The spans of a whole operation with one command."""
+        self.begin()
+        self.command(command, outcome, **changes)
+        self.end(error)
+        return self.take()
+
     def take(self) -> dict[str, Any]:
         """The spans that ended, by name; nothing of them is kept."""
         found = {span.name: span for span in self.exporter.get_finished_spans()}
@@ -65,13 +74,9 @@ class Traced:
 
 
 def test_an_operation_and_its_command() -> None:
-    traced = Traced()
-    traced.begin()
     lsid = {"id": Binary.from_uuid(SESSION)}
     command = {"find": "coll", "filter": {"x": 1}, "lsid": lsid, "txnNumber": 3, "$db": "db"}
-    traced.command(command, {"cursor": {"id": 77}})
-    traced.end()
-    spans = traced.take()
+    spans = Traced().run(command, {"cursor": {"id": 77}})
     operation, sent = spans["find db.coll"], spans["find"]
     assert dict(operation.attributes) == {
         "db.system.name": "mongodb",
@@ -130,24 +135,17 @@ def test_a_command_on_another_database_has_no_collection() -> None:
     ("limit", "text"), [(100, '{"find": "coll", "filter": {"x": 1}}'), (10, '{"find": "...'), (0, None)]
 )
 def test_query_text(limit: int, text: str | None) -> None:
-    traced = Traced(query_text_max_length=limit)
-    traced.begin()
     command = {"find": "coll", "filter": {"x": 1}, "lsid": {}, "$db": "db", "$clusterTime": {}, "signature": 1}
-    traced.command(command, {})
-    traced.end()
-    assert traced.take()["find"].attributes.get("db.query.text") == text
+    spans = Traced(query_text_max_length=limit).run(command, {})
+    assert spans["find"].attributes.get("db.query.text") == text
 
 
 def test_a_command_that_fails() -> None:
-    traced = Traced()
-    traced.begin()
     error = OperationFailure("no", 89, {"code": 89, "codeName": "NetworkTimeout"})
     try:
         raise error
     except OperationFailure:
-        traced.command({"find": "coll"}, ({"code": 89}, error))
-    traced.end(error)
-    spans = traced.take()
+        spans = Traced().run({"find": "coll"}, ({"code": 89}, error), error)
     operation, command = spans["find db.coll"], spans["find"]
     attributes = command.attributes
     assert attributes["db.response.status_code"] == attributes["error.type"] == "89"
@@ -160,6 +158,13 @@ def test_a_command_that_fails() -> None:
     assert operation.status.status_code is command.status.status_code is StatusCode.ERROR
     assert operation.attributes["error.type"] == "OperationFailure"
     assert "exception.message" not in operation.attributes
+    # A network error has no code.
+    late = NetworkTimeout("late")
+    attributes = (
+        Traced().run({"find": "coll"}, ({"errmsg": "late", "type": "NetworkTimeout"}, late), late)["find"].attributes
+    )
+    assert attributes["error.type"] == "NetworkTimeout"
+    assert "db.response.status_code" not in attributes
 
 
 @pytest.mark.parametrize(
@@ -173,17 +178,6 @@ def test_an_operation_that_fails_without_its_command(error: Exception) -> None:
     assert operation.status.status_code is StatusCode.ERROR
     assert operation.attributes["exception.type"].endswith(type(error).__name__)
     assert operation.attributes["exception.message"] == str(error)
-
-
-def test_a_network_error_has_no_code() -> None:
-    traced = Traced()
-    traced.begin()
-    error = NetworkTimeout("late")
-    traced.command({"find": "coll"}, ({"errmsg": "late", "type": "NetworkTimeout"}, error))
-    traced.end(error)
-    attributes = traced.take()["find"].attributes
-    assert attributes["error.type"] == "NetworkTimeout"
-    assert "db.response.status_code" not in attributes
 
 
 def test_secrets_are_not_shown() -> None:
