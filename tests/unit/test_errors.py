@@ -211,12 +211,13 @@ ODD: list[Any] = [
 @pytest.mark.parametrize("field", ["code", "errmsg", "$err", "errInfo", "errorLabels", "codeName"])
 def test_odd_error_documents(field: str, odd: Any) -> None:
     for document in ({"ok": 0, field: odd}, {"code": 10107, field: odd}, {"code": 11000, field: odd}):
-        for error in (error_from_reply(document), write_error(document), write_concern_error(document, [odd])):
+        made: list[Any] = [error_from_reply(document), write_error(document), write_concern_error(document, [odd])]
+        for error in made:
             assert type(error.code) in (int, NoneType)
             assert str(error)
             assert all(type(label) is str for label in error.error_labels)
             assert isinstance(error.timeout, bool)
-            assert error.details is document  # type: ignore[attr-defined]  # all of them have it
+            assert error.details is document
 
 
 def test_a_write_concern_error_that_is_a_timeout() -> None:

@@ -234,7 +234,9 @@ def test_a_direction_or_a_hint_by_name() -> None:
         ([("a", "DESCENDING")], "not 'DESCENDING'; write -1$"),
         ([("a", 1.5)], "not 1.5$"),
         ({"a": None}, "the direction of 'a' must be .*, not None$"),
-        *((empty, "must not be empty") for empty in ([], {}, ())),
+        ([], "must not be empty"),
+        ({}, "must not be empty"),
+        ((), "must not be empty"),
     ],
 )
 def test_wrong_keys_say_what_to_write(keys: Any, message: str) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
+from operator import eq
 from typing import Any
 
 import pymongo.monitoring
@@ -101,7 +103,7 @@ def test_nothing_is_published_to_nobody() -> None:
     assert heard(make_publishers([], logging_enabled=quiet)) == []
     assert heard(Publishers()) == []
     for logger in LOGGERS.values():
-        assert heard(make_publishers([], logging_enabled=lambda name, only=logger: name == only)) == [logger]
+        assert heard(make_publishers([], logging_enabled=partial(eq, logger))) == [logger]
 
 
 def test_listeners_are_told_in_their_order() -> None:

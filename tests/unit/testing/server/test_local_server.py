@@ -184,7 +184,7 @@ def test_contradictions_are_refused(arguments: dict[str, Any], message: str) -> 
 def test_a_uri_is_named_in_messages(source: str, uri: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MONGODB_URI", uri)
     with pytest.raises(ServerNotFound, match=f"^{source} {message}"):
-        LocalServer.start(**{"uri": uri} if source == "uri" else {})
+        LocalServer.start(uri=uri if source == "uri" else None)
 
 
 def test_a_port_that_is_taken_is_named() -> None:
