@@ -218,20 +218,9 @@ def test_a_pymongo_without_the_lists_is_refused(monkeypatch: pytest.MonkeyPatch)
 # --- listeners ---
 
 
-class Commands(pymongo.monitoring.CommandListener):
-    pass
-
-
-class CommandsAndPools(pymongo.monitoring.CommandListener, pymongo.monitoring.ConnectionPoolListener):
-    pass
-
-
-KINDS = (
-    pymongo.monitoring.ServerListener,
-    pymongo.monitoring.ServerHeartbeatListener,
-    pymongo.monitoring.TopologyListener,
-    pymongo.monitoring.ConnectionPoolListener,
-)
+def listener(*kinds: str) -> Any:
+    """A listener of PyMongo's kinds."""
+    return type("Mine", tuple(getattr(pymongo.monitoring, f"{kind}Listener") for kind in kinds), {})()
 
 
 @pytest.fixture
@@ -250,20 +239,18 @@ def listeners() -> tuple[object, ...]:
 
 @pytest.mark.usefixtures("unregistered")
 def test_what_is_registered_with_pymongo_hears_later_clients() -> None:
-    before: Any = Commands()
+    before, own = listener("Command"), listener("Command")
     pymongo.monitoring.register(before)
     assert listeners() == ()
     compat.install()
     try:
         assert listeners() == (before,)
-        after: Any = CommandsAndPools()
-        pymongo.monitoring.register(after)
-        kinds = [type(kind.__name__, (kind,), {})() for kind in KINDS]
-        for each in kinds:
+        after = [listener(kind) for kind in ("Server", "ServerHeartbeat", "Topology", "ConnectionPool")]
+        after.append(listener("Command", "ConnectionPool"))
+        for each in after:
             pymongo.monitoring.register(each)
         assert len(listeners()) == 6, "each of them once, though one is in two lists"
-        assert set(listeners()) == {before, after, *kinds}
-        own: Any = Commands()
+        assert set(listeners()) == {before, *after}
         assert AsyncMongoClient(event_listeners=[own]).options.event_listeners[-1] is own
     finally:
         compat.uninstall()

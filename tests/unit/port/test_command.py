@@ -294,19 +294,15 @@ def test_a_terminal_has_one_line_of_progress(project: Project, monkeypatch: pyte
 # --- wrong use ---
 
 
-def test_a_path_that_does_not_exist(project: Project) -> None:
+def test_usage(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
     done = project.run(path="nothing")
     assert done.status == 2
     assert "no such file or folder" in done.err
-
-
-@pytest.mark.parametrize(("arguments", "status"), [([], 2), (["--wrong", "."], 2), (["--help"], 0)])
-def test_usage(arguments: list[str], status: int, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as raised:
-        main(arguments)
-    assert raised.value.code == status
-    output = capsys.readouterr()
-    assert "python -m motorlite.port" in output.out + output.err
+    for arguments, status in (([], 2), (["--wrong", "."], 2), (["--help"], 0)):
+        with pytest.raises(SystemExit) as raised:
+            main(arguments)
+        assert raised.value.code == status
+        assert "python -m motorlite.port" in "".join(capsys.readouterr())
 
 
 def test_without_the_extra(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:

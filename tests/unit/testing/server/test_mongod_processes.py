@@ -151,40 +151,30 @@ print(pid, processes._supervisor.pid, child, processes.folder, flush=True)
 """
 
 
-@pytest.mark.parametrize("forks", [False, True], ids=["alone", "with a fork that lives on"])
-def test_nothing_is_left_behind_by_a_killed_owner(forks: bool) -> None:
-    code = OWNER.format(command=SLEEP, forks=forks, end="sys.stdin.read()")
-    owner = subprocess.Popen(
-        [sys.executable, "-c", code],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=repository(),
-    )
-    with owner:
+WAITS = "sys.stdin.read()"
+
+
+@pytest.mark.parametrize(
+    ("end", "forks"),
+    [("", False), ("raise SystemExit(3)", False), ("del processes", False), (WAITS, False), (WAITS, True)],
+    ids=["forgets to close", "fails", "drops them", "killed", "killed, with a fork that lives on"],
+)
+def test_nothing_is_left_behind_by_an_owner(end: str, forks: bool) -> None:
+    command = [sys.executable, "-c", OWNER.format(command=SLEEP, forks=forks, end=end)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, cwd=Path(__file__).parents[4]) as owner:
         assert owner.stdout is not None
         pid, supervisor_pid, child, folder = owner.stdout.readline().split()
-        assert is_running(int(pid))
-        owner.kill()
-    wait_until(lambda: not is_running(int(supervisor_pid)), "the supervisor to notice")
-    assert not is_running(int(pid))
-    assert not Path(folder).exists()
-    if forks:
-        os.kill(int(child), signal.SIGKILL)
-
-
-@pytest.mark.parametrize("end", ["", "raise SystemExit(3)", "del processes"])
-def test_nothing_is_left_behind_by_an_owner_that_forgets_to_close(end: str) -> None:
-    code = OWNER.format(command=SLEEP, forks=False, end=end)
-    owner = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=repository(), check=False)
-    pid, supervisor_pid, _, folder = owner.stdout.split()
+        if end == WAITS:
+            assert is_running(int(pid))
+            owner.kill()
+    if end == WAITS:
+        wait_until(lambda: not is_running(int(supervisor_pid)), "the supervisor to notice")
     assert not is_running(int(pid))
     assert not is_running(int(supervisor_pid))
     assert not Path(folder).exists()
-
-
-def repository() -> Path:
-    return Path(__file__).resolve().parents[3]
+    if forks:
+        os.kill(int(child), signal.SIGKILL)
 
 
 def test_only_the_owner_ends_what_it_started(processes: Processes) -> None:
