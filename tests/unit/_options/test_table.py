@@ -40,21 +40,11 @@ MADE: Final = {
     *("overload_policy", "explicit", "refusals"),
 }
 # Imported for type checkers only.
-NAMES: Final[dict[str, Any]] = {
-    "Address": tuple[str, int | None],
-    "Callable": Callable,
-    "CircuitBreaker": CircuitBreaker,
-    "ConcurrencyLimit": ConcurrencyLimit,
-    "DriverInfo": DriverInfo,
-    "Mapping": Mapping,
-    "OverloadRetry": OverloadRetry,
-    "RateLimit": RateLimit,
-    "RetryBudget": RetryBudget,
-    "RetryStrategy": RetryStrategy,
-    "ServerApi": ServerApi,
-    "TracingOptions": TracingOptions,
-    "WaitQueue": WaitQueue,
-}
+CLASSES: Final = (
+    *(Callable, CircuitBreaker, ConcurrencyLimit, DriverInfo, Mapping, OverloadRetry, RateLimit, RetryBudget),
+    *(RetryStrategy, ServerApi, TracingOptions, WaitQueue),
+)
+NAMES: Final[dict[str, Any]] = {"Address": tuple[str, int | None], **{kind.__name__: kind for kind in CLASSES}}
 TYPES: Final = get_type_hints(ClientOptions, vars(options_module) | NAMES)
 # Those of keyword arguments, whose annotations name what only type checkers import.
 _IN_KEYWORDS: Final = {"DatetimeConversion": DatetimeConversion, "Sequence": Sequence, "ServerMode": ServerMode}

@@ -145,10 +145,7 @@ def test_motors_names_that_keep_their_place(program: str) -> None:
             "from motor.motor_asyncio import AsyncIOMotorClient, AsyncIOMotorGridOut\n",
             "from motorlite import AsyncMongoClient\nfrom motorlite.gridfs import AsyncGridOut\n",
         ),
-        (
-            "from motor import motor_asyncio\n",
-            "import motorlite\n",
-        ),
+        ("from motor import motor_asyncio\n", "import motorlite\n"),
     ],
 )
 def test_names_with_another_place(before: str, after: str) -> None:
