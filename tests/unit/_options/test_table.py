@@ -40,7 +40,7 @@ MADE: Final = {
     *("overload_policy", "explicit", "refusals"),
 }
 # Imported for type checkers only.
-CLASSES: Final = (
+CLASSES: Final[tuple[Any, ...]] = (
     *(Callable, CircuitBreaker, ConcurrencyLimit, DriverInfo, Mapping, OverloadRetry, RateLimit, RetryBudget),
     *(RetryStrategy, ServerApi, TracingOptions, WaitQueue),
 )
