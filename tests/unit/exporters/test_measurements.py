@@ -8,7 +8,7 @@ from typing import Any
 
 from motorlite import monitoring as events
 from motorlite.errors import NetworkTimeout, OperationFailure
-from motorlite.exporters._measurements import BOUNDS, MANY, OTHER, Histogram, Measurements, measured
+from motorlite.exporters._measurements import BOUNDS, MANY, OTHER, Bounded, Histogram, Measurements, measured
 from motorlite.exporters._readings import MEASURED
 from motorlite.stats import Durations
 
@@ -40,6 +40,11 @@ def test_a_histogram_counts_what_is_not_longer() -> None:
 
 def test_an_empty_histogram() -> None:
     assert Histogram().durations() == Durations(0, 0.0, dict.fromkeys((*BOUNDS, inf), 0))
+
+
+def test_labels_are_bounded() -> None:
+    bounded = Bounded(2)
+    assert [bounded(value) for value in ("a", "b", "a", "c", "b", "d")] == ["a", "b", "a", OTHER, "b", OTHER]
 
 
 def test_operations() -> None:
