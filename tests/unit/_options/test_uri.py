@@ -26,10 +26,11 @@ def parse_with_warning(uri: str, text: str, category: type[Warning] = UserWarnin
 
 
 def test_everything_at_once() -> None:
-    parsed = parse_uri("mongodb://u%40x:p%2Fw@Host,[::1]:1,%2Ftmp%2FA.sock/db.coll.x?w=2&appname=a%26b")
+    # A plus sign is no space.
+    parsed = parse_uri("mongodb://u%40x:p%2Fw+x@Host,[::1]:1,%2Ftmp%2FA.sock/db.coll.x?w=2&appname=a%26b")
     assert parse_uri("mongodb://a/?w=1;journal=true").options == {"w": 1, "journal": True}
     assert parsed.hosts == (("host", 27017), ("::1", 1), ("/tmp/A.sock", None))
-    assert (parsed.username, parsed.password) == ("u@x", "p/w")
+    assert (parsed.username, parsed.password) == ("u@x", "p/w+x")
     assert (parsed.database, parsed.collection) == ("db", "coll.x")
     assert parsed.options == {"w": 2, "appname": "a&b"}
     assert parsed.srv_host is None
@@ -49,14 +50,10 @@ def test_srv() -> None:
         # The zone of a link-local address.
         ("mongodb://[fe80::1%25eth0]:9", [("fe80::1%eth0", 9)]),
         ("mongodb://b%C3%BCcher.example.com", [("bücher.example.com", 27017)]),
-        # A plus sign is no space.
-        ("mongodb://a:b+c@h", [("h", 27017)]),
     ],
 )
 def test_hosts(uri: str, hosts: list[tuple[str, int]]) -> None:
-    parsed = parse_uri(uri)
-    assert parsed.hosts == tuple(hosts)
-    assert parsed.password in (None, "b+c")
+    assert parse_uri(uri).hosts == tuple(hosts)
 
 
 def test_hosts_alone() -> None:
