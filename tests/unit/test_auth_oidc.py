@@ -1,16 +1,8 @@
 from __future__ import annotations
 
 import pytest
-from pymongo import auth_oidc_shared as theirs
 
-from motorlite import auth_oidc
 from motorlite.auth_oidc import OIDCCallback, OIDCCallbackContext, OIDCCallbackResult, OIDCIdPInfo
-
-
-def test_the_names_are_those_of_pymongo() -> None:
-    for name in auth_oidc.__all__:
-        ours, other = getattr(auth_oidc, name), getattr(theirs, name)
-        assert getattr(ours, "__match_args__", None) == getattr(other, "__match_args__", None)
 
 
 def test_what_is_optional() -> None:

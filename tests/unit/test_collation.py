@@ -6,7 +6,6 @@ import copy
 import pickle
 from typing import Any
 
-import pymongo.collation
 import pytest
 
 from motorlite import Collation, collation
@@ -63,11 +62,3 @@ def test_it_is_a_value() -> None:
     assert repr(made) == "Collation(locale='en', strength=2)"
     for restored in (pickle.loads(pickle.dumps(made)), copy.deepcopy(made)):
         assert restored == made
-
-
-def test_the_names_are_those_of_pymongo() -> None:
-    for name in pymongo.collation.__dict__:
-        if name.startswith("Collation"):
-            theirs, ours = vars(getattr(pymongo.collation, name)), vars(getattr(collation, name))
-            values = {key: value for key, value in theirs.items() if key.isupper()}
-            assert values.items() <= ours.items()

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import importlib
 import multiprocessing
 import pickle
-import pkgutil
 import ssl
 import traceback
 from concurrent.futures import ProcessPoolExecutor
-from typing import TYPE_CHECKING, Any, TypeVar
+from types import NoneType
+from typing import TYPE_CHECKING, Any
 
 import bson.errors
 import pytest
 from bson.code import Code
 from bson.objectid import ObjectId
-from bson.raw_bson import RawBSONDocument
 from bson.regex import Regex
 from bson.timestamp import Timestamp
 
@@ -26,73 +26,18 @@ from motorlite._wire.replies import error_from_reply, write_concern_error, write
 from motorlite.errors import (
     AutoReconnect,
     BulkWriteError,
-    ClientBulkWriteException,
     CursorNotFound,
+    DuplicateKeyError,
     NotPrimaryError,
     OperationFailure,
     PyMongoError,
     WTimeoutError,
+    detached,
 )
-from motorlite.results import BulkWriteResult
+from tests.unit.error_samples import DETAILS, all_classes, facts, make
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-ErrorT = TypeVar("ErrorT", bound=PyMongoError)
-DETAILS: dict[str, Any] = {
-    "ok": 0,
-    "code": 43,
-    "errmsg": "no",
-    "errorLabels": ["from the server"],
-    "$clusterTime": {"clusterTime": Timestamp(5, 1)},
-    "op": {"_id": ObjectId(b"\1" * 12), "pattern": Regex("a", "i"), "raw": RawBSONDocument(b"\x05\0\0\0\0")},
-    "writeErrors": [{"index": 0, "code": 11000}],
-    "writeConcernErrors": [{"code": 64, "errInfo": {"wtimeout": True}}],
-}
-
-
-def all_classes() -> list[type[PyMongoError]]:
-    """Every error class of motorlite, the private ones included: an application may meet them as well."""
-    for module in pkgutil.walk_packages(motorlite.__path__, "motorlite."):
-        importlib.import_module(module.name)
-
-    def below(kind: type[PyMongoError]) -> Iterator[type[PyMongoError]]:
-        yield kind
-        for inner in kind.__subclasses__():
-            yield from below(inner)
-
-    found = {kind: None for kind in below(PyMongoError) if kind.__module__.startswith("motorlite")}
-    public = {kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, PyMongoError)}
-    assert public <= set(found)
-    assert len(public) > 25
-    return list(found)
-
-
-def make(kind: type[ErrorT]) -> ErrorT:
-    """An error of this class with everything that it may have."""
-    error: Any
-    if issubclass(kind, errors._BulkFailure):
-        error = kind(DETAILS, *([True] if issubclass(kind, ClientBulkWriteException) else []))
-    elif issubclass(kind, OperationFailure):
-        error = kind("message", 43, DETAILS, 17)
-    elif issubclass(kind, AutoReconnect):
-        error = kind("message", DETAILS)
-    else:
-        error = kind("message", ["from the server"])
-    error._add_error_label("from the driver")
-    error.address = ("a", 1)
-    error.attempts = 3
-    error.retry_reasons = ("overload", "overload")
-    error.retry_refusal = "attempts"
-    error.phase = "reply"
-    error.reached_server = True
-    error.partial_result = BulkWriteResult({"nInserted": 2}, acknowledged=True)
-    error.add_note("a note")
-    error.__cause__ = AutoReconnect("lost")
-    error.__cause__._add_error_label("of the cause")
-    error.__cause__.__cause__ = OSError(104, "connection reset")
-    assert isinstance(error, kind)
-    return error
+    from collections.abc import Callable
 
 
 COPIES: list[Callable[[Any], Any]] = [
@@ -102,29 +47,89 @@ COPIES: list[Callable[[Any], Any]] = [
 ]
 
 
-def facts(error: PyMongoError) -> dict[str, Any]:
-    """All that an error says."""
-    names = [name for name in dir(error) if not name.startswith("_") and not callable(getattr(error, name))]
-    found = {name: getattr(error, name) for name in names}
-    found["partial_result"] = repr(error.partial_result)
-    return {**found, "args": error.args, "str": str(error), "repr": repr(error), "notes": error.__notes__}
+def is_bare(error: BaseException) -> bool:
+    """Whether it leads to no frame and to no other error."""
+    return (error.__traceback__, error.__cause__, error.__context__) == (None, None, None)
+
+
+def raised(error: BaseException) -> BaseException:
+    """`error` as it is after it was raised, with everything that Python hangs on it."""
+    try:
+        try:
+            raise KeyError("context")
+        except KeyError as cause:
+            raise error from cause
+    except BaseException as caught:
+        return caught
 
 
 @pytest.mark.parametrize("kind", all_classes(), ids=lambda kind: kind.__name__)
 def test_copies(kind: type[PyMongoError]) -> None:
     error = make(kind)
-    for made in COPIES:
+    for made in (*COPIES, detached):
         twin = made(error)
         assert type(twin) is kind
         assert facts(twin) == facts(error)
+        twin._add_error_label("of the copy")
+        assert not error.has_error_label("of the copy"), "a copy has labels of its own"
+        if made is detached:
+            # What is kept leads to no frame.
+            assert is_bare(detached(raised(error)))
+            continue
         cause = twin.__cause__
         assert isinstance(cause, AutoReconnect)
         assert str(cause) == "lost"
         assert cause.has_error_label("of the cause")
         assert isinstance(cause.__cause__, OSError)
         assert cause.__cause__.errno == 104
-        twin._add_error_label("of the copy")
-        assert not error.has_error_label("of the copy"), "a copy has labels of its own"
+
+
+class Picky(Exception):
+    """Can be pickled, but not unpickled or copied, as many exceptions."""
+
+    def __init__(self, one: int, *, other: int) -> None:
+        super().__init__(f"{one} and {other}")
+
+
+@pytest.mark.parametrize("error", [KeyError("x"), OSError(2, "no such file"), asyncio.CancelledError("why")])
+def test_copies_of_foreign_errors(error: BaseException) -> None:
+    copied = detached(raised(error))
+    assert (type(copied), copied.args) == (type(error), error.args)
+    assert is_bare(copied)
+    replaced = detached(raised(Picky(1, other=2)))
+    assert (type(replaced), str(replaced)) == (PyMongoError, "Picky: 1 and 2")
+    assert is_bare(replaced)
+
+
+@pytest.mark.parametrize("kind", [PyMongoError, OperationFailure, DuplicateKeyError, AutoReconnect])
+def test_errors_of_the_application(kind: type[PyMongoError]) -> None:
+    """Object mappers derive them without calling our constructor, and log what they raise."""
+
+    class Mine(kind):  # type: ignore[misc, valid-type]  # a class from a variable
+        def __init__(self, message: str) -> None:
+            self.message = message
+
+    error = Mine("taken")
+    assert str(error) == "taken"
+    assert error.has_error_label("any") is False
+    assert error.error_labels == frozenset()
+    assert (str(copy.copy(error)), copy.copy(error).message) == ("taken", "taken")
+
+
+class OfTheApplication(OperationFailure):
+    """An application's own error, with a constructor of its own."""
+
+    def __init__(self, one: int, *, other: int) -> None:
+        super().__init__(f"{one} and {other}")
+        self.one = one
+
+
+def test_copies_of_errors_without_anything() -> None:
+    for made in COPIES:
+        twin = made(PyMongoError())
+        assert (str(twin), twin.__cause__, twin.error_labels) == ("", None, frozenset())
+        twin = made(OfTheApplication(1, other=2))
+        assert (type(twin), str(twin), twin.one) == (OfTheApplication, "1 and 2", 1)
 
 
 def test_tracebacks_name_public_classes() -> None:
@@ -165,34 +170,9 @@ def test_a_deep_copy_shares_no_details() -> None:
     assert both[0] is both[1]
 
 
-def test_errors_without_anything() -> None:
-    for made in COPIES:
-        twin = made(PyMongoError())
-        assert (str(twin), twin.__cause__, twin.error_labels) == ("", None, frozenset())
-
-
-class Picky(Exception):
-    """Can be pickled, but not unpickled, as many exceptions."""
-
-    def __init__(self, one: int, other: int) -> None:
-        super().__init__(f"{one} and {other}")
-
-
-class OfTheApplication(OperationFailure):
-    """An application's own error, with a constructor of its own."""
-
-    def __init__(self, one: int, *, other: int) -> None:
-        super().__init__(f"{one} and {other}")
-        self.one = one
-
-
-def test_an_error_of_the_application() -> None:
-    for made in COPIES:
-        twin = made(OfTheApplication(1, other=2))
-        assert (type(twin), str(twin), twin.one) == (OfTheApplication, "1 and 2", 1)
-
-
-@pytest.mark.parametrize("cause", [Picky(1, 2), type("Local", (Exception,), {})("1 and 2")], ids=["picky", "local"])
+@pytest.mark.parametrize(
+    "cause", [Picky(1, other=2), type("Local", (Exception,), {})("1 and 2")], ids=["picky", "local"]
+)
 def test_a_cause_that_cannot_be_pickled(cause: Exception) -> None:
     error = AutoReconnect("lost")
     error.__cause__ = cause
@@ -200,10 +180,7 @@ def test_a_cause_that_cannot_be_pickled(cause: Exception) -> None:
     assert str(twin) == "lost"
     assert str(twin.__cause__).endswith(f"{type(cause).__qualname__}: 1 and 2")
     assert copy.copy(error).__cause__ is copy.deepcopy(error).__cause__ is cause
-
-
-def test_causes_of_other_packages() -> None:
-    error = AutoReconnect("lost")
+    # Those of other packages often can.
     error.__cause__ = ssl.SSLCertVerificationError(1, "certificate verify failed")
     assert isinstance(pickle.loads(pickle.dumps(error)).__cause__, ssl.SSLCertVerificationError)
 
@@ -225,18 +202,7 @@ def test_an_error_of_a_worker_process() -> None:
 # --- what servers say ---
 
 ODD: list[Any] = [
-    5,
-    2.5,
-    True,
-    None,
-    "x",
-    [1],
-    [[1]],
-    {"a": 1},
-    {"code": 1},
-    b"x",
-    Code("f"),
-    Regex("a"),
+    *(5, 2.5, True, None, "x", [1], [[1]], {"a": 1}, {"code": 1}, b"x", Code("f"), Regex("a")),
     ObjectId("65a000000000000000000001"),
 ]
 
@@ -245,53 +211,40 @@ ODD: list[Any] = [
 @pytest.mark.parametrize("field", ["code", "errmsg", "$err", "errInfo", "errorLabels", "codeName"])
 def test_odd_error_documents(field: str, odd: Any) -> None:
     for document in ({"ok": 0, field: odd}, {"code": 10107, field: odd}, {"code": 11000, field: odd}):
-        for error in (error_from_reply(document), write_error(document), write_concern_error(document, [odd])):
-            assert error_code_is_sound(error)
+        made: list[Any] = [error_from_reply(document), write_error(document), write_concern_error(document, [odd])]
+        for error in made:
+            assert type(error.code) in (int, NoneType)
             assert str(error)
             assert all(type(label) is str for label in error.error_labels)
             assert isinstance(error.timeout, bool)
-            assert error.details is document  # type: ignore[attr-defined]  # all of them have it
-
-
-def error_code_is_sound(error: Any) -> bool:
-    return error.code is None or (isinstance(error.code, int) and type(error.code) is not bool)
+            assert error.details is document
 
 
 def test_a_write_concern_error_that_is_a_timeout() -> None:
     assert isinstance(write_concern_error({"errInfo": {"wtimeout": True}}), WTimeoutError)
     assert not isinstance(write_concern_error({"errInfo": [1]}), WTimeoutError)
+    assert NotPrimaryError("no", {"code": [1]}).code is None
 
 
-def test_the_text_writes_an_address_as_a_connection_string_does() -> None:
-    error = OperationFailure("no")
-    error.address = ("::1", 27017)
-    assert str(error) == "no (server [::1]:27017)"
-
-
-def test_the_text_leaves_out_what_every_reply_has() -> None:
-    details = {"ok": 0, "code": 2, "$clusterTime": {"clusterTime": Timestamp(5, 1)}, "operationTime": Timestamp(5, 1)}
+def test_the_text() -> None:
+    times = {"$clusterTime": {"clusterTime": Timestamp(5, 1)}, "operationTime": Timestamp(5, 1)}
+    details: dict[str, Any] = {"ok": 0, "code": 2, **times}
     error = OperationFailure("no", 2, details)
+    # What every reply has is left out.
     assert str(error) == "no, full error: {'ok': 0, 'code': 2}"
     assert error.details is details
-
-
-def test_details_that_are_nested_deeply() -> None:
-    details: dict[str, Any] = {}
+    error = OperationFailure("no")
+    # As a connection string has it.
+    error.address = ("::1", 27017)
+    assert str(error) == "no (server [::1]:27017)"
     for _ in range(100_000):
         details = {"a": details}
     assert "nested too deeply" in str(OperationFailure("no", 2, details))
 
 
-def test_the_code_of_a_server_that_is_no_primary() -> None:
-    assert NotPrimaryError("no", {"code": [1]}).code is None
-
-
-def test_documents_that_bson_refuses_raise_an_error_that_can_be_imported_from_here() -> None:
+def test_documents_that_bson_refuses() -> None:
     assert errors.InvalidDocument is bson.errors.InvalidDocument
     assert not issubclass(errors.InvalidDocument, errors.PyMongoError)
-
-
-def test_a_document_that_is_too_large_is_also_bsons_error() -> None:
     error = errors.DocumentTooLarge("the insert has 17 bytes")
     assert isinstance(error, bson.errors.InvalidDocument)
     assert isinstance(error, errors.PyMongoError)

@@ -6,7 +6,6 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from bson.objectid import ObjectId
 
 from motorlite import event_loggers, monitoring
 from motorlite._observe.publishing import HANDLERS
@@ -24,7 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 LOGGERS = [CommandLogger(), ConnectionPoolLogger(), HeartbeatLogger(), ServerLogger(), TopologyLogger()]
-NOTHING = TopologyDescription.initial([ADDRESS], direct_connection=False, replica_set=None, load_balanced=False)
+
+
+assert {type(each).__name__ for each in LOGGERS} == set(event_loggers.__all__)
 
 
 def receivers() -> Iterator[tuple[type, Any]]:
@@ -52,65 +53,43 @@ def test_texts(caplog: pytest.LogCaptureFixture) -> None:
     pool.connection_check_out_failed(monitoring.ConnectionCheckOutFailedEvent(ADDRESS, "timeout", 0.1))
     HeartbeatLogger().failed(monitoring.ServerHeartbeatFailedEvent(ADDRESS, False, 0.1, ValueError("broken")))
     ServerLogger().closed(monitoring.ServerClosedEvent(TOPOLOGY, ADDRESS))
+    # Documents are not logged.
+    CommandLogger().started(
+        monitoring.CommandStartedEvent({"insert": "c", "x": "secret"}, "insert", "d", 1, 2, ADDRESS)
+    )
     assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
         ("INFO", "pool db.example:27018, connection 3: closed (stale)"),
         ("INFO", "pool db.example:27018: check-out failed (timeout)"),
         ("WARNING", "heartbeat of db.example:27018: failed: broken"),
         ("WARNING", f"server db.example:27018: removed from topology {TOPOLOGY}"),
+        ("INFO", "insert, request 1 to db.example:27018: started"),
     ]
 
 
 class Described:
-    """A description with the names and answers that the loggers read."""
+    """A usable description with the names and answers that the loggers read."""
 
-    def __init__(self, kind: str, *, is_usable: bool = True) -> None:
+    def __init__(self, kind: str) -> None:
         self.server_type_name = self.topology_type_name = kind
-        self._is_usable = is_usable
-
-    def has_writable_server(self) -> bool:
-        return self._is_usable
-
-    def has_readable_server(self) -> bool:
-        return self._is_usable
+        self.has_writable_server = self.has_readable_server = lambda: True
 
 
-def test_changed_servers_are_logged_if_their_type_changed(caplog: pytest.LogCaptureFixture) -> None:
+def test_changes(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "motorlite.event_loggers")
     primary: Any = Described("RSPrimary")
+    # Those of servers are logged if their type changed.
     for before, after in ((UNKNOWN, UNKNOWN), (UNKNOWN, primary)):
         event = monitoring.ServerDescriptionChangedEvent(TOPOLOGY, ADDRESS, before, after)
         ServerLogger().description_changed(event)
-    assert caplog.messages == ["server db.example:27018: was Unknown, is RSPrimary"]
-
-
-def test_a_deployment_without_usable_servers_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "motorlite.event_loggers")
     single: Any = Described("Single")
-    for before, after in ((NOTHING, single), (single, single), (single, NOTHING)):
+    nothing = TopologyDescription.initial([ADDRESS], direct_connection=False, replica_set=None, load_balanced=False)
+    for before, after in ((nothing, single), (single, single), (single, nothing)):
         TopologyLogger().description_changed(monitoring.TopologyDescriptionChangedEvent(TOPOLOGY, before, after))
     assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+        ("INFO", "server db.example:27018: was Unknown, is RSPrimary"),
         ("INFO", f"topology {TOPOLOGY}: was Unknown, is Single"),
         ("INFO", f"topology {TOPOLOGY}: changed"),
         ("INFO", f"topology {TOPOLOGY}: was Single, is Unknown"),
         ("WARNING", f"topology {TOPOLOGY}: no server accepts writes"),
         ("WARNING", f"topology {TOPOLOGY}: no server accepts reads"),
     ]
-
-
-def test_documents_are_not_logged(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "motorlite.event_loggers")
-    event = monitoring.CommandStartedEvent(
-        {"insert": "c", "documents": [{"secret": 1}]},
-        command_name="insert",
-        database_name="d",
-        request_id=1,
-        operation_id=2,
-        connection_id=ADDRESS,
-        service_id=ObjectId(),
-    )
-    CommandLogger().started(event)
-    assert caplog.messages == ["insert, request 1 to db.example:27018: started"]
-
-
-def test_all_of_the_module_is_tested() -> None:
-    assert {type(each).__name__ for each in LOGGERS} == set(event_loggers.__all__)

@@ -17,15 +17,14 @@ from pymongo.read_concern import ReadConcern
 from pymongo.server_api import ServerApi, ServerApiVersion
 
 import motorlite
-from motorlite import monitoring, read_preferences
 from motorlite import operations as requests
+from motorlite import read_preferences
 from motorlite._base.pymongo_objects import is_like
 from motorlite._connection.auth.oidc import check_result
 from motorlite._observe.publishing import make_publishers
 from motorlite._operations.statements import statement_of
 from motorlite._options.options import client_options
 from motorlite.auth_oidc import OIDCCallbackResult
-from motorlite.errors import ConfigurationError
 from motorlite.write_concern import WriteConcern
 from tests.support.fake_core import batch, fake_client
 
@@ -68,12 +67,9 @@ def test_every_kind_of_request() -> None:
     assert {type(case.values[1]) for case in REQUESTS} == set(requests._KINDS)
 
 
-def test_a_collation_object_in_a_request() -> None:
+def test_what_is_wrong_in_a_request_of_pymongo() -> None:
     request = pymongo.UpdateOne(FILTER, SET, collation=Collation("en", strength=2))
     assert statement_of(request)[1]["collation"] == {"locale": "en", "strength": 2}
-
-
-def test_what_is_wrong_in_a_request_of_pymongo() -> None:
     with pytest.raises(TypeError, match="collation"):
         statement_of(pymongo.UpdateOne(FILTER, SET, collation=3))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="update operator"):
@@ -98,22 +94,14 @@ async def test_index_models() -> None:
     theirs = pymongo.IndexModel([("x", pymongo.ASCENDING), ("y", pymongo.TEXT)], collation=Collation("en"))
     ours = motorlite.IndexModel([("x", 1), ("y", "text")], collation={"locale": "en"})
     assert await collection.create_indexes([theirs]) == await collection.create_indexes([ours])
-    first, second = (sent.command["indexes"] for sent in core.executor.sent)
+    core.reply(*[{"ok": 1, "indexesCreated": [{"id": "1", "name": "n"}]}] * 3)
+    arguments = ({"mappings": {"dynamic": True}}, "n", "search")
+    await collection.create_search_index(SearchIndexModel(*arguments))
+    await collection.create_search_indexes([SearchIndexModel(*arguments)])
+    await collection.create_search_indexes([motorlite.SearchIndexModel(*arguments)])
+    first, second, one, several, same = (sent.command["indexes"] for sent in core.executor.sent)
     assert first == second
-
-
-@pytest.mark.anyio
-async def test_search_index_models() -> None:
-    reply = {"ok": 1, "indexesCreated": [{"id": "1", "name": "n"}]}
-    client, core = fake_client()
-    core.reply(reply, reply, reply)
-    collection: Any = client.d.c
-    theirs = SearchIndexModel({"mappings": {"dynamic": True}}, "n", "search")
-    await collection.create_search_index(theirs)
-    await collection.create_search_indexes([theirs])
-    await collection.create_search_indexes([motorlite.SearchIndexModel({"mappings": {"dynamic": True}}, "n", "search")])
-    one, several, ours = (sent.command["indexes"] for sent in core.executor.sent)
-    assert one == several == ours
+    assert one == several == same
 
 
 @pytest.mark.parametrize(
@@ -130,13 +118,18 @@ async def test_search_index_models() -> None:
     ],
     ids=lambda value: type(value).__module__.partition(".")[0] + "." + type(value).__name__,
 )
-def test_read_preferences(theirs: Any, ours: Any) -> None:
-    client, _ = fake_client()
-    database = client.get_database("d", read_preference=theirs)
+@pytest.mark.anyio
+async def test_read_preferences(theirs: Any, ours: Any) -> None:
+    client, core = fake_client()
+    database: Any = client.get_database("d", read_preference=theirs)
     assert database.read_preference == ours
     assert type(database.read_preference) is type(ours)
     assert database.c.with_options(read_preference=theirs).read_preference == ours
     assert client_options(read_preference=theirs).read_preference == ours
+    core.reply({"ok": 1}, batch([]))
+    await database.command("ping", read_preference=theirs)
+    await database.cursor_command("find", "c", read_preference=theirs).to_list()
+    assert [sent.operation.read_preference for sent in core.executor.sent] == [ours, ours]
 
 
 def test_a_hedge_warns_only_once() -> None:
@@ -145,17 +138,6 @@ def test_a_hedge_warns_only_once() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert read_preferences.as_read_preference(theirs).document == theirs.document
-
-
-@pytest.mark.anyio
-async def test_read_preferences_of_commands() -> None:
-    client, core = fake_client()
-    core.reply({"ok": 1}, batch([]))
-    database: Any = client.d
-    await database.command("ping", read_preference=pymongo.ReadPreference.NEAREST)
-    await database.cursor_command("find", "c", read_preference=pymongo.ReadPreference.NEAREST).to_list()
-    for sent in core.executor.sent:
-        assert sent.operation.read_preference == read_preferences.Nearest()
 
 
 def test_concerns() -> None:
@@ -187,9 +169,6 @@ def test_objects_among_the_client_options() -> None:
     )
     assert options.driver_info == motorlite.DriverInfo("odm", "1.0")
     assert options.server_api == motorlite.ServerApi("1", strict=True)
-
-
-def test_append_metadata() -> None:
     client, core = fake_client()
     theirs: Any = DriverInfo("odm", "1.0")
     client.append_metadata(theirs)
@@ -197,6 +176,19 @@ def test_append_metadata() -> None:
     wrong: Any = ("odm", "1.0", None)
     with pytest.raises(TypeError, match=r"driver_info must be a DriverInfo, not .*"):
         client.append_metadata(wrong)
+
+
+def test_how_they_are_recognised() -> None:
+    class Mine(pymongo.IndexModel):
+        pass
+
+    class UpdateOne:
+        pass
+
+    assert is_like(Mine("x"), requests.IndexModel)
+    assert is_like(requests.IndexModel("x"), requests.IndexModel)
+    for other in (pymongo.UpdateMany(FILTER, SET), UpdateOne(), pymongo.UpdateOne):
+        assert not is_like(other, requests.UpdateOne)
 
 
 # --- listeners ---
@@ -215,34 +207,6 @@ def test_a_listener_is_called_for_its_events_alone(kind: type[Any], caplog: pyte
     assert [name for name in ("command", "pool", "topology") if getattr(publishers, name)] == [expected]
 
 
-def test_one_object_may_be_several_listeners() -> None:
-    class Several(pymongo.monitoring.CommandListener, monitoring.RetryListener):
-        def started(self, event: Any) -> None: ...
-
-        def succeeded(self, event: Any) -> None: ...
-
-        def failed(self, event: Any) -> None: ...
-
-    publishers = make_publishers([Several()], logging_enabled=lambda _: False)
-    assert publishers.command
-    assert publishers.retry
-    assert not publishers.topology
-
-
-def test_what_is_no_listener() -> None:
-    for wrong in (object(), pymongo.IndexModel("x"), pymongo.monitoring.CommandListener):
-        with pytest.raises(ConfigurationError, match="event_listeners"):
-            client_options(event_listeners=[wrong])
-
-
-def test_reasons_are_equal() -> None:
-    for name in ("ConnectionClosedReason", "ConnectionCheckOutFailedReason"):
-        ours, theirs = getattr(monitoring, name), getattr(pymongo.monitoring, name)
-        for reason, value in vars(theirs).items():
-            if not reason.startswith("_"):
-                assert getattr(ours, reason) == value, reason
-
-
 # --- MONGODB-OIDC ---
 
 
@@ -259,30 +223,3 @@ def test_oidc_callback() -> None:
     result = check_result(callback.fetch(None))
     assert result == OIDCCallbackResult("token", 10, "refresh")
     assert "token" not in repr(result).partition("(")[2]
-
-
-# --- how they are recognised ---
-
-
-def test_is_like() -> None:
-    class Mine(pymongo.IndexModel):
-        pass
-
-    class UpdateOne:
-        pass
-
-    assert is_like(Mine("x"), requests.IndexModel)
-    assert is_like(requests.IndexModel("x"), requests.IndexModel)
-    assert not is_like(pymongo.UpdateMany(FILTER, SET), requests.UpdateOne)
-    assert not is_like(UpdateOne(), requests.UpdateOne)
-    assert not is_like(pymongo.UpdateOne, requests.UpdateOne)
-
-
-def test_constants_and_enumerations() -> None:
-    client, _ = fake_client()
-    collection: Any = client.d.c
-    cursor = collection.find(
-        sort=[("x", pymongo.DESCENDING)], cursor_type=pymongo.CursorType.TAILABLE_AWAIT, collation=Collation("en")
-    )
-    assert cursor._query["cursor_type"] == motorlite.CursorType.TAILABLE_AWAIT
-    assert cursor._query["collation"] == {"locale": "en"}

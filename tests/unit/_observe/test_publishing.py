@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import logging
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from operator import eq
+from typing import Any
 
+import pymongo.monitoring
 import pytest
 
 from motorlite import monitoring as events
@@ -14,9 +16,6 @@ from motorlite._observe import publishing
 from motorlite._observe.publishing import HANDLERS, LOGGERS, Publishers, make_publishers
 from motorlite._options.options import client_options
 from tests.unit._api.event_samples import ADDRESS, FULL, TOPOLOGY, kinds, retry
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 LISTENERS = dict.fromkeys(kind for handlers in HANDLERS.values() for kind, _ in handlers.values()).keys()
 
@@ -42,49 +41,25 @@ def recorder(kind: type, calls: list[tuple[str, object]]) -> object:
     return type("Recorder", (kind,), {name: method(name) for name in names})()
 
 
-class Everything(events.CommandListener, events.RetryListener, events.TopologyListener, events.ConnectionPoolListener):
-    """Some kinds in one object."""
-
-    def __init__(self) -> None:
-        self.seen: list[object] = []
-
-    def started(self, event: events.CommandStartedEvent) -> None:
-        self.seen.append(event)
-
-    def retry(self, event: events.RetryEvent) -> None:
-        self.seen.append(event)
-
-    def opened(self, event: events.TopologyOpenedEvent) -> None:
-        self.seen.append(event)
-
-    def pool_ready(self, event: events.PoolReadyEvent) -> None:
-        self.seen.append(event)
+class Own(BaseException):
+    pass
 
 
 class Broken(events.RetryListener):
+    """Its attribute is what it raises."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
     def retry(self, event: events.RetryEvent) -> None:
-        raise ValueError("listener bug")
-
-
-class Records(logging.Handler):
-    def __init__(self) -> None:
-        super().__init__()
-        self.records: list[logging.LogRecord] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.records.append(record)
+        raise self.error
 
 
 @pytest.fixture
-def records() -> Iterator[list[logging.LogRecord]]:
+def logged(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
     """What motorlite logs at DEBUG."""
-    handler, logger = Records(), logging.getLogger("motorlite")
-    level = logger.level
-    logger.addHandler(handler)
-    logger.setLevel(logging.DEBUG)
-    yield handler.records
-    logger.setLevel(level)
-    logger.removeHandler(handler)
+    caplog.set_level(logging.DEBUG, "motorlite")
+    return caplog
 
 
 # --- who is told ---
@@ -116,12 +91,6 @@ def heard(publishers: Publishers) -> list[str]:
     return [logger for attribute, logger in LOGGERS.items() if getattr(publishers, attribute)]
 
 
-def test_every_publisher_has_its_logger() -> None:
-    fields = {field.name for field in dataclasses.fields(Publishers)}
-    assert LOGGERS.keys() == {name for name in fields if name != "levels" and not name.startswith("_")}
-    assert LOGGERS.keys() == HANDLERS.keys()
-
-
 @pytest.mark.parametrize("kind", LISTENERS, ids=lambda kind: kind.__name__)
 def test_only_what_somebody_hears_is_published(kind: type) -> None:
     (logger,) = [
@@ -133,59 +102,41 @@ def test_only_what_somebody_hears_is_published(kind: type) -> None:
 def test_nothing_is_published_to_nobody() -> None:
     assert heard(make_publishers([], logging_enabled=quiet)) == []
     assert heard(Publishers()) == []
-
-
-@pytest.mark.parametrize("logger", LOGGERS.values())
-def test_a_logger_alone_is_heard(logger: str) -> None:
-    assert heard(make_publishers([], logging_enabled=lambda name: name == logger)) == [logger]
-
-
-def test_the_loggers_are_asked(records: Sequence[logging.LogRecord]) -> None:
-    logging.getLogger("motorlite").setLevel(logging.INFO)
-    assert not make_publishers([]).command
-    logging.getLogger("motorlite").setLevel(logging.DEBUG)
-    assert make_publishers([]).command
-
-
-def test_one_object_may_be_several_kinds_of_listener() -> None:
-    listener = Everything()
-    publishers = make_publishers([listener], logging_enabled=quiet)
-    told = [
-        events.CommandStartedEvent({}, "ping", "admin", 1, 2, ADDRESS),
-        retry(),
-        events.TopologyOpenedEvent(TOPOLOGY),
-        events.PoolReadyEvent(ADDRESS),
-    ]
-    for event in told:
-        publisher_of(publishers, event)(event)
-    # Nobody listens to servers.
-    publisher_of(publishers, FULL[-1])(events.ServerOpeningEvent(TOPOLOGY, ADDRESS))
-    assert listener.seen == told
+    for logger in LOGGERS.values():
+        assert heard(make_publishers([], logging_enabled=partial(eq, logger))) == [logger]
 
 
 def test_listeners_are_told_in_their_order() -> None:
-    first: list[tuple[str, object]] = []
-    second: list[tuple[str, object]] = []
-    shared: list[tuple[str, object]] = []
-    listeners = [recorder(events.RetryListener, calls) for calls in (first, shared, second, shared)]
-    publish = make_publishers(listeners, logging_enabled=quiet).retry
-    assert publish is not None
-    publish(retry())
-    assert (len(first), len(shared), len(second)) == (1, 2, 1)
+    told: list[tuple[str, object]] = []
+
+    class Several(events.RetryListener, events.TopologyListener):
+        """Two kinds in one object."""
+
+        def retry(self, event: events.RetryEvent) -> None:
+            told.append(("several", event))
+
+        def opened(self, event: events.TopologyOpenedEvent) -> None:
+            told.append(("opened", event))
+
+    several = Several()
+    publishers = make_publishers([several, recorder(events.RetryListener, told), several], logging_enabled=quiet)
+    for event in (retry(), events.TopologyOpenedEvent(TOPOLOGY), events.ServerOpeningEvent(TOPOLOGY, ADDRESS)):
+        # Nobody listens to servers.
+        publisher_of(publishers, event)(event)
+    assert [name for name, _ in told] == ["several", "retry", "several", "opened", "opened"]
 
 
 # --- who is allowed ---
 
 
-def test_the_options_allow_every_listener() -> None:
+@pytest.mark.parametrize(
+    "listener", [object(), events.CommandListener, None, "listener", pymongo.monitoring.CommandListener]
+)
+def test_the_options_allow_listeners_alone(listener: object) -> None:
     listeners = [kind() for kind in LISTENERS]
     assert list(client_options(event_listeners=listeners).event_listeners) == listeners
-
-
-@pytest.mark.parametrize("listener", [object(), events.CommandListener, None, "listener"])
-def test_the_options_allow_nothing_else(listener: object) -> None:
-    with pytest.raises(TypeError) as caught:
-        client_options(event_listeners=[events.RetryListener(), listener])
+    with pytest.raises(TypeError, match="event_listeners must be") as caught:
+        client_options(event_listeners=[*listeners, listener])
     assert all(kind.__name__ in str(caught.value) for kind in LISTENERS)
 
 
@@ -201,53 +152,39 @@ def test_listeners_cannot_await() -> None:
 # --- failures ---
 
 
-def test_a_listener_that_fails_is_logged_and_ignored(records: Sequence[logging.LogRecord]) -> None:
-    calls: list[tuple[str, object]] = []
-    listeners = [Broken(), recorder(events.RetryListener, calls)]
-    publish = make_publishers(listeners).retry
-    assert publish is not None
-    publish(retry())
-    assert len(calls) == 1
-    (record,) = [record for record in records if record.name == "motorlite.client"]
-    assert record.levelno == logging.WARNING
-    assert record.getMessage() == "a listener failed on RetryEvent; ignored"
-    assert record.exc_info is not None
-    assert str(record.exc_info[1]) == "listener bug"
-
-
-class Raising(events.RetryListener):
-    def __init__(self, error: BaseException) -> None:
-        self.error = error
-
-    def retry(self, event: events.RetryEvent) -> None:
-        raise self.error
-
-
-class Own(BaseException):
-    pass
-
-
 # A listener gets the first one from the result of a cancelled task. It is not a cancellation of its caller.
 NO_ENDS = (asyncio.CancelledError, GeneratorExit, Own)
 ENDS = (KeyboardInterrupt, SystemExit)
 
 
-@pytest.mark.parametrize("kind", NO_ENDS)
-def test_a_listener_cannot_cancel_its_caller(kind: type[BaseException], records: Sequence[logging.LogRecord]) -> None:
+@pytest.mark.parametrize("kind", [ValueError, *NO_ENDS])
+def test_a_listener_that_fails_is_logged_and_ignored(
+    kind: type[BaseException], logged: pytest.LogCaptureFixture
+) -> None:
     calls: list[tuple[str, object]] = []
-    publish = make_publishers([Raising(kind()), recorder(events.RetryListener, calls)]).retry
+    error = kind("listener bug")
+    publish = make_publishers([Broken(error), recorder(events.RetryListener, calls)]).retry
     assert publish is not None
     publish(retry())
     assert len(calls) == 1
-    assert "a listener failed on RetryEvent; ignored" in [record.getMessage() for record in records]
+    (record,) = [record for record in logged.records if record.name == "motorlite.client"]
+    assert (record.levelno, record.getMessage()) == (logging.WARNING, "a listener failed on RetryEvent; ignored")
+    assert record.exc_info is not None
+    assert record.exc_info[1] is error
 
 
 @pytest.mark.parametrize("kind", ENDS)
+@pytest.mark.usefixtures("logged")
 def test_what_ends_the_program_is_not_ignored(kind: type[BaseException]) -> None:
-    publish = make_publishers([Raising(kind())], logging_enabled=quiet).retry
-    assert publish is not None
+    publish_retry = make_publishers([Broken(kind())], logging_enabled=quiet).retry
+    publish_command = make_publishers([]).command
+    assert publish_retry is not None
+    assert publish_command is not None
     with pytest.raises(kind):
-        publish(retry())
+        publish_retry(retry())
+    # Nor while it logs.
+    with pytest.raises(kind):
+        publish_command(events.CommandStartedEvent({"x": Unprintable(kind())}, "ping", "admin", 1, 2, ADDRESS))
 
 
 class Unprintable:
@@ -259,26 +196,14 @@ class Unprintable:
 
 
 @pytest.mark.parametrize("kind", [RuntimeError, *NO_ENDS])
-def test_an_event_that_cannot_be_logged_is_ignored(
-    kind: type[BaseException], records: Sequence[logging.LogRecord]
-) -> None:
+def test_an_event_that_cannot_be_logged_is_ignored(kind: type[BaseException], logged: pytest.LogCaptureFixture) -> None:
     publish = make_publishers([]).command
     assert publish is not None
     publish(events.CommandStartedEvent({"x": Unprintable(kind("no repr"))}, "ping", "admin", 1, 2, ADDRESS))
-    (record,) = records
+    (record,) = logged.records
     assert record.name == "motorlite.client"
     assert record.getMessage() == "CommandStartedEvent could not be logged; ignored"
     assert record.exc_info is not None
-
-
-@pytest.mark.parametrize("kind", ENDS)
-def test_what_ends_the_program_while_it_logs_is_not_ignored(
-    kind: type[BaseException], records: Sequence[logging.LogRecord]
-) -> None:
-    publish = make_publishers([]).command
-    assert publish is not None
-    with pytest.raises(kind):
-        publish(events.CommandStartedEvent({"x": Unprintable(kind())}, "ping", "admin", 1, 2, ADDRESS))
 
 
 @pytest.mark.parametrize("kind", [LookupError, *NO_ENDS])
@@ -292,7 +217,7 @@ def test_a_failure_that_cannot_be_logged_either_is_ignored(
 
     for name in ("motorlite.client", "motorlite.retry"):
         monkeypatch.setattr(logging.getLogger(name), "filters", [broken])
-    publish = make_publishers([Broken()]).retry
+    publish = make_publishers([Broken(ValueError())]).retry
     assert publish is not None
     publish(retry())
     assert kind.__name__ in capsys.readouterr().err
@@ -311,13 +236,13 @@ LEVELS = {
 
 
 @pytest.mark.parametrize("event", FULL, ids=lambda event: type(event).__name__)
-def test_an_event_is_logged(event: Any, records: Sequence[logging.LogRecord]) -> None:
+def test_an_event_is_logged(event: Any, logged: pytest.LogCaptureFixture) -> None:
     publishers = make_publishers([])
     publisher_of(publishers, event)(event)
     if type(event) is events.ServerDescriptionChangedEvent:
-        assert not records
+        assert not logged.records
         return
-    (record,) = records
+    (record,) = logged.records
     assert type(event) in HANDLERS[next(kind for kind, name in LOGGERS.items() if name == record.name)]
     assert record.levelno == LEVELS.get(type(event), logging.DEBUG)
     assert isinstance(record.args, tuple)
@@ -326,33 +251,34 @@ def test_an_event_is_logged(event: Any, records: Sequence[logging.LogRecord]) ->
     assert vars(record)["motorlite"] == getattr(message, "fields", None)
 
 
-def test_heartbeats_are_logged_with_the_topology(records: Sequence[logging.LogRecord]) -> None:
+def test_heartbeats_are_logged_with_the_topology(logged: pytest.LogCaptureFixture) -> None:
     publish = make_publishers([]).topology
     assert publish is not None
     publish(events.ServerHeartbeatStartedEvent(ADDRESS, False))
     publish(events.TopologyOpenedEvent(TOPOLOGY))
     publish(events.ServerHeartbeatStartedEvent(ADDRESS, False))
-    before, _, after = (vars(record)["motorlite"] for record in records)
+    before, _, after = (vars(record)["motorlite"] for record in logged.records)
     assert "topologyId" not in before
     assert after["topologyId"] == str(TOPOLOGY)
 
 
-def test_the_level_is_asked_at_every_event(records: Sequence[logging.LogRecord]) -> None:
+def test_the_level_is_asked_at_every_event(logged: pytest.LogCaptureFixture) -> None:
     publish = make_publishers([]).pool
     assert publish is not None
     logging.getLogger("motorlite").setLevel(logging.INFO)
+    assert not make_publishers([]).command
     publish(events.PoolReadyEvent(ADDRESS))
-    assert not records
+    assert not logged.records
     logging.getLogger("motorlite").setLevel(logging.DEBUG)
     publish(events.PoolReadyEvent(ADDRESS))
-    assert len(records) == 1
+    assert len(logged.records) == 1
 
 
-def test_documents_are_cut(records: Sequence[logging.LogRecord]) -> None:
+def test_documents_are_cut(logged: pytest.LogCaptureFixture) -> None:
     publish = make_publishers([], max_document_length=5).command
     assert publish is not None
     publish(events.CommandStartedEvent({"ping": 1}, "ping", "admin", 1, 2, ADDRESS))
-    assert vars(records[0])["motorlite"]["command"] == '{"pin...'
+    assert vars(logged.records[0])["motorlite"]["command"] == '{"pin...'
 
 
 @pytest.mark.parametrize("method", ["setLevel", "disable"])

@@ -1,8 +1,9 @@
-"""A server that is lost is logged once, and once when it is back."""
+"""A server that is lost is logged once, and once when it is back; of similar messages, few are logged."""
 
 from __future__ import annotations
 
 import logging
+from math import inf
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,6 +11,7 @@ from bson.objectid import ObjectId
 
 from motorlite import monitoring as events
 from motorlite._observe.publishing import make_publishers
+from motorlite._observe.reachability import Limiter
 from motorlite._topology.server_description import ServerDescription
 from motorlite.errors import (
     AutoReconnect,
@@ -79,8 +81,11 @@ def test_a_server_is_lost_and_comes_back(logged: Logged) -> None:
     assert logged.change(UP) == []
 
 
-def test_a_server_that_was_never_there(logged: Logged) -> None:
+def test_a_server_that_left_the_deployment_is_forgotten(logged: Logged) -> None:
+    # It was never there.
     assert logged.change(lost(NetworkTimeout("late"))) == [LOST]
+    logged.close()
+    assert logged.change(UP) == []
 
 
 def test_a_server_that_steps_down_replies(logged: Logged) -> None:
@@ -118,12 +123,6 @@ def test_a_server_that_flaps_is_logged_now_and_then(logged: Logged) -> None:
     ]
 
 
-def test_a_server_that_left_the_deployment_is_forgotten(logged: Logged) -> None:
-    assert logged.change(lost(NetworkTimeout("late"))) == [LOST]
-    logged.close()
-    assert logged.change(UP) == []
-
-
 def test_nothing_is_logged_below_the_level(logged: Logged, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.ERROR, "motorlite.client")
     assert logged.change(lost(NetworkTimeout("late")), UP) == []
@@ -143,3 +142,50 @@ def test_a_filter_that_raises_harms_nothing_else(
     monkeypatch.setattr(logging, "raiseExceptions", False)
     assert logged.change(lost(NetworkTimeout("late"))) == []
     assert capsys.readouterr().err == ""
+
+
+# --- how often messages of one kind are logged, and how many are left out ---
+
+
+def limited(*steps: tuple[float, str]) -> list[int | None]:
+    """What a limiter of ten seconds answers about kinds at times; `+` before a kind says that it has a new cause."""
+    limiter = Limiter(10.0)
+    answers = []
+    for time, kind in steps:
+        limiter.now = lambda now=time: now  # type: ignore[misc]
+        if kind.startswith("+"):
+            limiter.reopen(kind[1:])
+        else:
+            answers.append(limiter.admit(kind))
+    return answers
+
+
+@pytest.mark.parametrize(
+    ("steps", "answers"),
+    [
+        ([(0, "a"), (0, "a"), (0, "a"), (9.99, "a"), (10, "a"), (20, "a")], [0, None, None, None, 3, 0]),
+        ([(0, "a"), (0, "a"), (0, "b"), (10, "a"), (10, "b")], [0, None, 0, 1, 0]),
+        (
+            [*[(0, kind) for kind in ("a", "a", "b", "+a", "+c", "a", "a", "b", "c")], (10, "a")],
+            [0, None, 0, 1, None, None, 0, 1],
+        ),
+        # A clock that stands at infinity admits everything.
+        ([(inf, "a"), (inf, "a")], [0, 0]),
+    ],
+    ids=["the next one counts", "kinds are counted apart", "a new cause", "infinity"],
+)
+def test_messages_of_a_kind(steps: list[tuple[float, str]], answers: list[int | None]) -> None:
+    assert limited(*steps) == answers
+
+
+def test_kinds_of_the_past_are_forgotten() -> None:
+    limiter = Limiter(10.0)
+    for number in range(100_000):
+        limiter.now = lambda now=float(number): now  # type: ignore[misc]
+        assert limiter.admit(number) == 0
+    assert len(limiter._kinds) <= 101
+
+
+def test_without_a_clock_one_of_a_kind_is_admitted() -> None:
+    limiter = Limiter()
+    assert [limiter.admit("a"), limiter.admit("a"), limiter.admit("b")] == [0, None, 0]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
@@ -15,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Union, get_args, get_orig
 import pytest
 from bson.codec_options import DatetimeConversion
 
-from motorlite import AsyncMongoClient
 from motorlite._options import keywords
 from motorlite._options import options as options_module
 from motorlite._options.keywords import ClientKeywords
@@ -36,43 +34,17 @@ if TYPE_CHECKING:
 
 DOCUMENTS: Final = Path(__file__).resolve().parents[3] / "docs"
 # Fields of `ClientOptions` that are made of several options, or of none.
-MADE: Final = frozenset(
-    {
-        "seeds",
-        "srv",
-        "database",
-        "max_adaptive_retries",
-        "retry_budget",
-        "enable_overload_retargeting",
-        "tls",
-        "credentials",
-        "compressors",
-        "read_concern",
-        "write_concern",
-        "read_preference",
-        "codec_options",
-        "proxy",
-        "overload_policy",
-        "explicit",
-        "refusals",
-    }
-)
-# Imported for type checkers only.
-NAMES: Final[dict[str, Any]] = {
-    "Address": tuple[str, int | None],
-    "Callable": Callable,
-    "CircuitBreaker": CircuitBreaker,
-    "ConcurrencyLimit": ConcurrencyLimit,
-    "DriverInfo": DriverInfo,
-    "Mapping": Mapping,
-    "OverloadRetry": OverloadRetry,
-    "RateLimit": RateLimit,
-    "RetryBudget": RetryBudget,
-    "RetryStrategy": RetryStrategy,
-    "ServerApi": ServerApi,
-    "TracingOptions": TracingOptions,
-    "WaitQueue": WaitQueue,
+MADE: Final = {
+    *("seeds", "srv", "database", "max_adaptive_retries", "retry_budget", "enable_overload_retargeting", "tls"),
+    *("credentials", "compressors", "read_concern", "write_concern", "read_preference", "codec_options", "proxy"),
+    *("overload_policy", "explicit", "refusals"),
 }
+# Imported for type checkers only.
+CLASSES: Final[tuple[Any, ...]] = (
+    *(Callable, CircuitBreaker, ConcurrencyLimit, DriverInfo, Mapping, OverloadRetry, RateLimit, RetryBudget),
+    *(RetryStrategy, ServerApi, TracingOptions, WaitQueue),
+)
+NAMES: Final[dict[str, Any]] = {"Address": tuple[str, int | None], **{kind.__name__: kind for kind in CLASSES}}
 TYPES: Final = get_type_hints(ClientOptions, vars(options_module) | NAMES)
 # Those of keyword arguments, whose annotations name what only type checkers import.
 _IN_KEYWORDS: Final = {"DatetimeConversion": DatetimeConversion, "Sequence": Sequence, "ServerMode": ServerMode}
@@ -87,16 +59,8 @@ TYPED: Final = [option for option in OPTIONS if option.name not in PARAMETERS]
 VALUES: Final = (
     *(None, True, 7, 5000, 1500.5, ["zlib"], {"a": "b"}, ("a", "b"), print, object()),
     *(OverloadRetry(), SpecificationRetry(), RetryBudget(), CircuitBreaker(), RateLimit(rate=1), ConcurrencyLimit()),
-    *(
-        WaitQueue("queue"),
-        DriverInfo("a"),
-        ServerApi("1"),
-        Nearest(),
-        TracingOptions(),
-        UTC,
-        DatetimeConversion.DATETIME_MS,
-    ),
-    *([CommandListener()], {"a": RateLimit(rate=1)}),
+    *(WaitQueue("queue"), DriverInfo("a"), ServerApi("1"), Nearest(), TracingOptions(), UTC),
+    *(DatetimeConversion.DATETIME_MS, [CommandListener()], {"a": RateLimit(rate=1)}),
 )
 WITH_FIELD: Final = [option for option in OPTIONS if option.field]
 
@@ -168,15 +132,6 @@ def test_an_alias_is_a_keyword_and_a_former_name_is_not() -> None:
     assert client_options(ssl=True).tls is not None
     with pytest.raises(ConfigurationError, match="unknown option 'wtimeout'"):
         client_options(wtimeout=5)
-
-
-def test_the_named_arguments_of_the_client_are_options() -> None:
-    named = {
-        name
-        for name, parameter in inspect.signature(AsyncMongoClient).parameters.items()
-        if parameter.kind is parameter.POSITIONAL_OR_KEYWORD
-    }
-    assert named - {"host", "port"} <= {option.name for option in OPTIONS}
 
 
 def literals(kind: Any) -> set[str]:

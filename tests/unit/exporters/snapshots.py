@@ -6,6 +6,7 @@ from dataclasses import fields, replace
 from math import inf
 from typing import Any
 
+from motorlite import AsyncMongoClient
 from motorlite.stats import BreakerStats, ClientStats, Durations, QueueStats, RateLimitStats, ServerStats
 
 ADDRESS = ("db.example", 27017)
@@ -50,6 +51,21 @@ def client(**changes: Any) -> ClientStats:
         servers={ADDRESS: server()}, tokens=inf, token_capacity=inf, retries={}, refusals={}, sessions=0
     )
     return replace(empty, **changes)
+
+
+class Fixed(AsyncMongoClient[Any]):
+    """A client whose statistics are those of the test."""
+
+    def __init__(self, *snapshots: ClientStats | Exception, **options: Any) -> None:
+        super().__init__("mongodb://db.example", **options)
+        # The last one is shown again and again.
+        self.snapshots = list(snapshots) or [FULL]
+
+    def stats(self) -> ClientStats:
+        found = self.snapshots.pop(0) if len(self.snapshots) > 1 else self.snapshots[0]
+        if isinstance(found, Exception):
+            raise found
+        return found
 
 
 FULL = client(

@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 
 from motorlite.exporters._readings import MEASURED, METRICS, Reading, label_of, readings
+from tests.support.metrics_document import FILE, document
 from tests.unit.exporters.snapshots import FULL, RETRY_AFTER, TWICE_ADVISED, WAITS, client
 
 FOUND = list(readings(FULL))
@@ -17,18 +18,15 @@ def values(name: str) -> dict[tuple[str, ...], object]:
     return {reading.labels: reading.value for reading in FOUND if reading.name == name}
 
 
-def test_every_metric_is_read() -> None:
+def test_every_metric_is_read_with_its_labels() -> None:
     assert {reading.name for reading in FOUND} == METRICS.keys()
-
-
-def test_every_reading_has_the_labels_of_its_metric() -> None:
     for reading in FOUND:
         assert len(reading.labels) == len(METRICS[reading.name].labels), reading
         assert all(type(label) is str for label in reading.labels), reading
-
-
-def test_no_series_is_there_twice() -> None:
+    # No series is there twice.
     assert max(Counter((reading.name, reading.labels) for reading in FOUND).values()) == 1
+    for name in METRICS.keys() & MEASURED.keys():
+        assert METRICS[name] == MEASURED[name], "what is read in two ways is the same metric"
 
 
 @pytest.mark.parametrize(
@@ -89,6 +87,10 @@ def test_labels_of_servers(address: tuple[str, int | None], label: str) -> None:
     assert label_of(address) == label
 
 
+def test_the_tables_of_the_page_about_metrics_are_current() -> None:
+    assert FILE.read_text(encoding="utf-8") == document(), "run python -m tests.support.metrics_document"
+
+
 def test_names_of_the_adr() -> None:
     names = {metric.prometheus_name for metric in METRICS.values()}
     assert names >= {
@@ -100,8 +102,3 @@ def test_names_of_the_adr() -> None:
         "motorlite_backpressure_total",
         "motorlite_retry_after_seconds",
     }
-
-
-def test_what_is_read_in_two_ways_is_the_same_metric() -> None:
-    for name in METRICS.keys() & MEASURED.keys():
-        assert METRICS[name] == MEASURED[name]

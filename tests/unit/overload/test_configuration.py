@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from motorlite.overload import BreakerState, CircuitBreaker, ConcurrencyLimit, RateLimit
+from motorlite.overload import BreakerState, CircuitBreaker, ConcurrencyLimit, RateLimit, WaitQueue
 
 
 def test_defaults() -> None:
@@ -35,9 +35,13 @@ WRONG: list[tuple[type[Any], dict[str, Any], type[Exception], str]] = [
     (CircuitBreaker, {"window": 0.0}, ValueError, "window must be a number of seconds above 0"),
     (CircuitBreaker, {"window": "10s"}, TypeError, "window"),
     (CircuitBreaker, {"open_for": inf}, ValueError, "open_for"),
+    (CircuitBreaker, {"open_for": 10**400}, ValueError, "open_for"),
+    (CircuitBreaker, {"open_for": None}, TypeError, "open_for"),
     (CircuitBreaker, {"open_for": 3600.1}, ValueError, "open_for"),
     (CircuitBreaker, {"probes": 0}, ValueError, "probes"),
     (CircuitBreaker, {"probes": 10**9}, ValueError, "probes"),
+    (CircuitBreaker, {"probes": 10**400}, ValueError, "probes"),
+    (CircuitBreaker, {"probes": True}, TypeError, "probes"),
     (CircuitBreaker, {"gates_first_attempts": 1}, TypeError, "gates_first_attempts must be True or False"),
     (RateLimit, {"rate": 0}, ValueError, "rate must be a number per second above 0"),
     (RateLimit, {"rate": nan}, ValueError, "rate"),
@@ -66,7 +70,18 @@ def test_wrong_fields(kind: type[Any], given: dict[str, Any], error: type[Except
         kind(**given)
 
 
-@pytest.mark.parametrize("value", [CircuitBreaker(), RateLimit(rate=1), ConcurrencyLimit()])
+@pytest.mark.parametrize(
+    "value",
+    [
+        CircuitBreaker(),
+        # The ends of ranges belong to them.
+        CircuitBreaker(failure_rate=1, min_operations=1, open_for=1e-9, probes=1),
+        RateLimit(rate=1),
+        RateLimit(rate=1, burst=1, strategy="queue", timeout=60),
+        ConcurrencyLimit(),
+        WaitQueue("reject"),
+    ],
+)
 def test_they_do_not_change(value: Any) -> None:
     with pytest.raises(FrozenInstanceError):
         setattr(value, fields(value)[0].name, 1)

@@ -42,10 +42,9 @@ def test_the_command_name_comes_first_and_nothing_is_sent_that_was_not_asked_for
     assert next(iter(document)) == "configureFailPoint"
     assert document["mode"] == "alwaysOn"
     assert document["data"] == {"failCommands": ["ping"], "errorCode": 1}
-
-
-def test_no_labels_is_different_from_the_servers_choice() -> None:
+    # No labels is different from the server's choice.
     assert failpoints.fail_command(["ping"], error_code=91, error_labels=())["data"]["errorLabels"] == []
+    assert failpoints.off() == {"configureFailPoint": "failCommand", "mode": "off"}
 
 
 @pytest.mark.parametrize(
@@ -69,12 +68,10 @@ def test_overload_is_a_share_of_the_ordinary_commands() -> None:
     assert document["mode"] == {"activationProbability": 0.6}
     assert document["data"]["errorCode"] == 462
     assert document["data"]["errorLabels"] == ["SystemOverloadedError", "RetryableError"]
-    assert {"find", "insert", "getMore"} <= set(document["data"]["failCommands"])
-
-
-def test_what_observes_and_controls_the_server_is_not_rejected_by_overload() -> None:
-    controls = {"hello", "isMaster", "saslStart", "saslContinue", "configureFailPoint", "endSessions"}
-    assert not controls & set(failpoints.overload()["data"]["failCommands"])
+    commands = set(document["data"]["failCommands"])
+    assert {"find", "insert", "getMore"} <= commands
+    # What observes and controls the server is not rejected.
+    assert not commands & {"hello", "isMaster", "saslStart", "saslContinue", "configureFailPoint", "endSessions"}
 
 
 def test_overload_for_the_next_commands() -> None:
@@ -82,7 +79,3 @@ def test_overload_for_the_next_commands() -> None:
     assert document["mode"] == {"times": 2}
     assert document["data"]["errorLabels"] == ["RetryableError"]
     assert document["data"]["namespace"] == "a.b"
-
-
-def test_off() -> None:
-    assert failpoints.off() == {"configureFailPoint": "failCommand", "mode": "off"}

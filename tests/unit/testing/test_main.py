@@ -50,17 +50,12 @@ def start_with(monkeypatch: pytest.MonkeyPatch, error: BaseException | None = No
     return started
 
 
-def test_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
     started = start_with(monkeypatch, KeyboardInterrupt())
-    assert main([]) == 0
-    assert started == [(("replicaset",), {"nodes": 1, "auth": False, "tls": False, "port": 27017})]
-
-
-def test_all_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
-    started = start_with(monkeypatch, KeyboardInterrupt())
-    main(["--port", "4000", "--nodes", "3", "--auth", "--tls"])
-    main(["--standalone"])
+    for arguments in ([], ["--port", "4000", "--nodes", "3", "--auth", "--tls"], ["--standalone"]):
+        assert main(arguments) == 0
     assert started == [
+        (("replicaset",), {"nodes": 1, "auth": False, "tls": False, "port": 27017}),
         (("replicaset",), {"nodes": 3, "auth": True, "tls": True, "port": 4000}),
         (("standalone",), {"nodes": 1, "auth": False, "tls": False, "port": 27017}),
     ]
@@ -101,14 +96,6 @@ def test_errors_are_said_in_a_line(
     start_with(monkeypatch, error)
     assert main([]) == 1
     assert capsys.readouterr() == ("", f"{said}\n")
-
-
-def test_without_a_mongod(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setenv("MONGOD", "/nowhere/mongod")
-    assert main(["--port", "20001"]) == 1
-    assert capsys.readouterr().err == (
-        "MONGOD=/nowhere/mongod is not an executable file; name a mongod or unset the variable.\n"
-    )
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

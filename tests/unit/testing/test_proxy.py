@@ -6,10 +6,8 @@ import socket
 import socketserver
 import threading
 import time
-from contextlib import closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-import anyio
 import pytest
 
 from motorlite.testing import FaultProxy
@@ -17,7 +15,7 @@ from motorlite.testing.proxy import MEMBER_MARK
 from motorlite.testing.server.local_commands import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 # So long nothing arrives, so nothing will.
 SILENCE = 0.1
@@ -102,12 +100,6 @@ def assert_silent(client: socket.socket) -> None:
     client.settimeout(5)
 
 
-def assert_reset_at_once(proxy: FaultProxy) -> None:
-    # Sometimes while the connection is being made.
-    with pytest.raises(ConnectionResetError), connect(proxy) as client:
-        client.recv(1)
-
-
 def test_without_faults_everything_passes(proxy: FaultProxy, echo: Echo) -> None:
     data = bytes(range(256)) * 4096
     with connect(proxy) as client:
@@ -120,35 +112,58 @@ def test_without_faults_everything_passes(proxy: FaultProxy, echo: Echo) -> None
         assert client.recv(1) == b""
     wait_until(lambda: proxy.counts.open == 0, "the end of the connection")
     assert echo.ends == ["closed"]
+    assert str(proxy.address[1]) in repr(proxy)
+    with pytest.raises(OSError, match="use"):
+        FaultProxy(proxy.target, port=proxy.address[1] or 0)
 
 
-def test_delay(proxy: FaultProxy, client: socket.socket) -> None:
+def both_delays(proxy: FaultProxy) -> None:
     proxy.delay(0.05, "server")
     proxy.delay(0.03, "client")
+
+
+@pytest.mark.parametrize(
+    ("slow", "data", "least"),
+    [
+        (both_delays, b"late", 0.08),
+        # One byte at a time; a reader that is late gets several at once.
+        (lambda proxy: proxy.drip(0.005, "client"), b"slowly", 5 * 0.005),
+        # Ten pieces with nine pauses of 20 ms; the second direction is not slower than what it gets.
+        (lambda proxy: proxy.limit(20_000), b"x" * 4_000, 0.17),
+    ],
+    ids=["delay", "drip", "limit"],
+)
+def test_slowness(
+    slow: Callable[[FaultProxy], None], data: bytes, least: float, proxy: FaultProxy, client: socket.socket
+) -> None:
+    slow(proxy)
     started = time.perf_counter()
-    assert said(client, b"late") == b"late"
-    assert time.perf_counter() - started >= 0.08
+    assert said(client, data) == data
+    assert time.perf_counter() - started >= least
     proxy.delay(60)
     proxy.heal()
     # The socket waits for five seconds only.
     assert said(client, b"soon") == b"soon"
 
 
-def test_one_byte_at_a_time(proxy: FaultProxy, client: socket.socket) -> None:
-    proxy.drip(0.005, "client")
-    started = time.perf_counter()
-    client.sendall(b"slowly")
-    # A reader that is late gets several bytes at once.
-    assert received(client, 6) == b"slowly"
-    assert time.perf_counter() - started >= 5 * 0.005
-
-
-def test_limited_bandwidth(proxy: FaultProxy, client: socket.socket) -> None:
-    proxy.limit(20_000)
-    started = time.perf_counter()
-    assert said(client, b"x" * 4_000) == b"x" * 4_000
-    # Ten pieces with nine pauses of 20 ms; the second direction is not slower than what it gets.
-    assert time.perf_counter() - started >= 0.17
+def test_closed_and_refused_connections(proxy: FaultProxy, client: socket.socket, echo: Echo) -> None:
+    proxy.reset()
+    assert proxy.counts.open == 0
+    with pytest.raises(ConnectionResetError):
+        client.recv(1)
+    with connect(proxy) as other:
+        assert said(other, b"again") == b"again"
+        for _ in range(2):
+            proxy.refuse()
+        with pytest.raises(ConnectionRefusedError):
+            connect(proxy)
+        assert said(other, b"open") == b"open"
+        proxy.hang_up()
+        assert other.recv(1) == b""
+    wait_until(lambda: sorted(echo.ends) == ["closed", "reset"], "the server to hear of it")
+    proxy.heal()
+    with connect(proxy) as other:
+        assert said(other, b"back") == b"back"
 
 
 def test_what_is_held_arrives_in_the_end(proxy: FaultProxy, client: socket.socket, echo: Echo) -> None:
@@ -181,12 +196,6 @@ def test_a_black_hole(proxy: FaultProxy, client: socket.socket, echo: Echo) -> N
         assert said(other, b"back") == b"back"
 
 
-def test_after_a_black_hole_unused_connections_are_good(proxy: FaultProxy, client: socket.socket) -> None:
-    proxy.black_hole()
-    proxy.heal()
-    assert said(client, b"nothing lost") == b"nothing lost"
-
-
 def test_a_half_open_connection(proxy: FaultProxy, client: socket.socket, echo: Echo) -> None:
     proxy.half_open()
     client.sendall(b"heard")
@@ -209,7 +218,9 @@ def test_a_half_open_connection_to_a_server_that_is_gone(proxy: FaultProxy, echo
     with connect(proxy) as client:
         assert_silent(client)
     proxy.heal()
-    assert_reset_at_once(proxy)
+    # Sometimes while the connection is being made.
+    with pytest.raises(ConnectionResetError), connect(proxy) as client:
+        client.recv(1)
 
 
 @pytest.mark.parametrize("towards", ["server", "client"])
@@ -229,72 +240,29 @@ def test_a_cut_in_the_middle_of_a_message(proxy: FaultProxy, client: socket.sock
     assert (counts.bytes_to_server if towards == "server" else counts.bytes_to_client) <= 5 + 2 * 3
 
 
-def test_resets_and_orderly_ends(proxy: FaultProxy, client: socket.socket, echo: Echo) -> None:
-    proxy.reset()
-    assert proxy.counts.open == 0
-    with pytest.raises(ConnectionResetError):
-        client.recv(1)
-    with connect(proxy) as other:
-        assert said(other, b"again") == b"again"
-        proxy.hang_up()
-        assert other.recv(1) == b""
-    wait_until(lambda: sorted(echo.ends) == ["closed", "reset"], "the server to hear of it")
-
-
-def test_refused_connections(proxy: FaultProxy, client: socket.socket) -> None:
-    proxy.refuse()
-    proxy.refuse()
-    with pytest.raises(ConnectionRefusedError):
-        connect(proxy)
-    assert said(client, b"open") == b"open"
-    proxy.heal()
-    with connect(proxy) as other:
-        assert said(other, b"back") == b"back"
-
-
-def test_members_can_be_spared(proxy: FaultProxy, client: socket.socket) -> None:
-    proxy.harms = "clients"
-    proxy.refuse()
-    proxy.black_hole()
+@pytest.mark.parametrize("harmed", ["clients", "members"])
+def test_only_one_kind_is_harmed(
+    harmed: Literal["clients", "members"], proxy: FaultProxy, client: socket.socket
+) -> None:
+    proxy.harms = harmed
     hello = b"...." + MEMBER_MARK + b"...."
     with connect(proxy) as member:
         assert said(member, hello) == hello
         assert (proxy.counts.open, proxy.counts.open_clients) == (2, 1)
-        client.sendall(b"lost")
-        assert_silent(client)
+        victim, spared = (client, member) if harmed == "clients" else (member, client)
+        proxy.refuse()
+        proxy.black_hole()
+        victim.sendall(b"lost")
+        assert_silent(victim)
         proxy.reset()
         with pytest.raises(ConnectionResetError):
-            client.recv(1)
-        assert said(member, b"spared") == b"spared"
+            victim.recv(1)
+        assert said(spared, b"spared") == b"spared"
+        wrong, right = (b"a client", hello) if harmed == "clients" else (hello, b"a client")
         with connect(proxy) as late, pytest.raises(ConnectionResetError):
-            said(late, b"a client")
-
-
-def test_members_alone_can_be_cut_off(proxy: FaultProxy, client: socket.socket) -> None:
-    proxy.harms = "members"
-    hello = b"...." + MEMBER_MARK + b"...."
-    with connect(proxy) as member:
-        assert said(member, hello) == hello
-        proxy.reset()
-        with pytest.raises(ConnectionResetError):
-            member.recv(1)
-    proxy.refuse()
-    proxy.black_hole()
-    with connect(proxy) as late, pytest.raises(ConnectionResetError):
-        said(late, hello)
-    assert said(client, b"spared") == b"spared"
-    with connect(proxy) as late:
-        assert said(late, b"a client") == b"a client"
-
-
-def test_a_server_that_refuses(echo: Echo) -> None:
-    # It stays bound, or another process could listen there.
-    with closing(socket.socket()) as unused:
-        unused.bind(("127.0.0.1", 0))
-        port = unused.getsockname()[1]
-        with FaultProxy(("127.0.0.1", port)) as proxy:
-            assert_reset_at_once(proxy)
-            assert str(port) in repr(proxy)
+            said(late, wrong)
+        with connect(proxy) as late:
+            assert said(late, right) == right
 
 
 def test_the_end_is_complete(echo: Echo) -> None:
@@ -311,22 +279,3 @@ def test_the_end_is_complete(echo: Echo) -> None:
     with pytest.raises(ConnectionRefusedError):
         connect(proxy)
     assert threading.active_count() <= threads + 2  # those of the echo server
-
-
-def test_a_port_that_is_taken(proxy: FaultProxy) -> None:
-    with pytest.raises(OSError, match="use"):
-        FaultProxy(proxy.target, port=proxy.address[1] or 0)
-
-
-@pytest.mark.anyio
-async def test_from_event_loops(proxy: FaultProxy) -> None:
-    host, port = proxy.address
-    async with await anyio.connect_tcp(host, port or 0) as stream:
-        await stream.send(b"hello")
-        assert await stream.receive() == b"hello"
-        proxy.hold()
-        await stream.send(b"again")
-        with anyio.move_on_after(0.05):
-            await stream.receive()
-        proxy.heal()
-        assert await stream.receive() == b"again"

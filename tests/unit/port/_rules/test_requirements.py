@@ -20,29 +20,16 @@ def found(name: str, text: str) -> list[tuple[int, str, str]]:
     return [(each.line, each.text, each.package) for each in requirements(name, dedent(text))]
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        *(
-            "requirements.txt",
-            "requirements-dev.txt",
-            "dev-requirements.in",
-            "requirements/base.txt",
-            "constraints.txt",
-        ),
-        *("pyproject.toml", "setup.cfg", "tox.ini", "Pipfile", "environment.yml", "environment.yaml", "Dockerfile"),
-        "Dockerfile.test",
-    ],
+READ = (
+    *("requirements.txt", "requirements-dev.txt", "dev-requirements.in", "requirements/base.txt", "constraints.txt"),
+    *("pyproject.toml", "setup.cfg", "tox.ini", "Pipfile", "environment.yml", "environment.yaml", "Dockerfile"),
+    "Dockerfile.test",
 )
-def test_files_that_are_read(path: str) -> None:
-    assert is_requirements_file(path)
+NOT_READ = ("poetry.lock", "uv.lock", "notes.txt", "my_requirements.md", "setup.py", "data/base.txt", "config.toml")
 
 
-@pytest.mark.parametrize(
-    "path", ["poetry.lock", "uv.lock", "notes.txt", "my_requirements.md", "setup.py", "data/base.txt", "config.toml"]
-)
-def test_files_that_are_not(path: str) -> None:
-    assert not is_requirements_file(path)
+def test_files_that_are_read() -> None:
+    assert [path for path in (*READ, *NOT_READ) if is_requirements_file(path)] == list(READ)
 
 
 def test_a_list_of_requirements() -> None:
@@ -143,13 +130,13 @@ def test_pymongo_is_reported_until_motorlite_is_there(tmp_path: Path, capsys: py
     assert main([str(tmp_path / "requirements.txt")]) == 0
 
 
-def test_pymongo_stays_where_nothing_is_asynchronous(tmp_path: Path) -> None:
-    project(tmp_path, a="from pymongo import MongoClient\n", requirements="pymongo>=4\n")
-    assert main([str(tmp_path)]) == 0
-
-
-def test_a_requirement_can_be_kept(tmp_path: Path) -> None:
-    project(tmp_path, requirements="motor  # port: keep\n")
+@pytest.mark.parametrize(
+    ("program", "requirement"),
+    [("from pymongo import MongoClient\n", "pymongo>=4\n"), ("x = 1\n", "motor  # port: keep\n")],
+    ids=["nothing is asynchronous", "kept"],
+)
+def test_a_requirement_that_stays(program: str, requirement: str, tmp_path: Path) -> None:
+    project(tmp_path, a=program, requirements=requirement)
     assert main([str(tmp_path)]) == 0
 
 

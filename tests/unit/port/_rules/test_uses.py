@@ -193,15 +193,6 @@ def test_loops_that_a_person_has_to_change(loop: str) -> None:
 # --- after the change ---
 
 
-def test_what_was_left_by_hand_is_found_again() -> None:
-    before = HEAD + "    client.get_io_loop()\n    parts.insert_one({})\n    def f(): client.close()\n"
-    after, lines = ported({"a.py": before})["a.py"]
-    by_hand = [line for line in lines if "by hand" in line]
-    assert len(by_hand) == 3
-    # One import has become two.
-    assert [line.partition(":")[2] for line in report(after)] == [line.partition(":")[2] for line in by_hand]
-
-
 def test_a_call_that_is_passed_on_is_no_difference_in_pymongos_programs() -> None:
     text = """\
         import asyncio

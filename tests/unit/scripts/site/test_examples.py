@@ -49,7 +49,5 @@ def test_each_function_is_an_example() -> None:
         Example("a", "second", "two", "if two:\n    await two.second()\n"),
     )
     assert [str(example) for example in examples()] == ["A.first", "A.second"]
-
-
-def test_the_introduction_is_one_line() -> None:
+    # The introduction is one line.
     assert introduction("a") == "`one` is a thing, in words."

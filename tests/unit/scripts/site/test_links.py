@@ -38,16 +38,9 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_links_in_code_are_no_links() -> None:
+def test_links_in_code_are_no_links(root: Path) -> None:
     assert targets(TEXT) == ["two.md", "picture.svg", "two.md#anchor", "../x.py"]
-
-
-def test_only_targets_are_changed(root: Path) -> None:
-    text = rewritten(TEXT, "one.md", root)
-    assert text == TEXT.replace("../x.py", f"{URL}/blob/main/x.py")
-
-
-def test_slugs() -> None:
+    assert rewritten(TEXT, "one.md", root) == TEXT.replace("../x.py", f"{URL}/blob/main/x.py")
     assert slugs(TEXT) == {"the-first-page-a-title", "same", "same-1"}
 
 

@@ -30,6 +30,11 @@ if TYPE_CHECKING:
     Answer = Callable[[Document], bytes]
 
 
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "m.sock"
+
+
 @contextmanager
 def answering(path: Path, answer: Answer) -> Iterator[None]:
     """A server on a Unix domain socket, for one connection, that sends what `answer` makes of a command."""
@@ -61,8 +66,7 @@ def reply(document: dict[str, Any]) -> bytes:
     return op_msg.encode(1, bson.encode(document))
 
 
-def test_commands_over_one_connection(tmp_path: Path) -> None:
-    path = tmp_path / "m.sock"
+def test_commands_over_one_connection(path: Path) -> None:
     with (
         # It accepts no second connection.
         answering(path, lambda command: reply({"ok": int("ping" in command), "command": command})),
@@ -76,21 +80,10 @@ def test_commands_over_one_connection(tmp_path: Path) -> None:
         assert connection.run({"ping": 3}, "data")["ok"] == 1
 
 
-def test_a_connection_that_is_lost(tmp_path: Path) -> None:
-    path = tmp_path / "m.sock"
-    with (
-        answering(path, lambda _: b""),
-        CommandConnection((str(path), None), Access()) as connection,
-        pytest.raises(ConnectionResetError),
-    ):
-        connection.run({"ping": 1}, "data")
-
-
 @pytest.mark.parametrize(
     ("credential", "missing"), [(None, "reply to buildInfo"), (Credential("u", "p"), "authenticate the user")]
 )
-def test_what_takes_too_long_is_named(tmp_path: Path, credential: Credential | None, missing: str) -> None:
-    path = tmp_path / "m.sock"
+def test_what_takes_too_long_is_named(path: Path, credential: Credential | None, missing: str) -> None:
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(path))
         listener.listen()
@@ -99,44 +92,29 @@ def test_what_takes_too_long_is_named(tmp_path: Path, credential: Credential | N
         assert str(caught.value) == f"{path} did not {missing} within 0.05 s"
 
 
-def test_a_command_over_a_unix_socket(tmp_path: Path) -> None:
-    path = tmp_path / "m.sock"
-    with answering(path, lambda command: reply({"ok": 1, "command": command})):
-        got = run_command((str(path), None), {"ping": 1}, "data", Access())
-    assert got == {"ok": 1, "command": {"ping": 1, "$db": "data"}}
-
-
-def test_an_error_reply_is_the_drivers_error(tmp_path: Path) -> None:
-    path = tmp_path / "m.sock"
+def test_an_error_reply_is_the_drivers_error(path: Path) -> None:
     answer = {"ok": 0, "code": 13, "errmsg": "not allowed", "errorLabels": ["RetryableError"]}
-    with (
-        answering(path, lambda command: reply(answer)),
-        pytest.raises(OperationFailure, match="not allowed") as caught,
-    ):
+    with answering(path, lambda _: reply(answer)), pytest.raises(OperationFailure, match="not allowed") as caught:
         run_command((str(path), None), {"ping": 1}, "data", Access())
     assert caught.value.code == 13
     assert caught.value.error_labels == frozenset({"RetryableError"})
 
 
-def test_a_connection_that_is_closed_is_an_error_and_no_state(tmp_path: Path) -> None:
-    for name, call in (("a", run_command), ("b", None)):
-        path = tmp_path / name
-        with answering(path, lambda command: b""):
-            if call is None:
-                assert state((str(path), None), Access()) == {}
-            else:
-                with pytest.raises(ConnectionResetError, match="closed the connection"):
-                    call((str(path), None), {"ping": 1}, "data", Access())
-
-
-def test_what_is_not_the_wire_protocol_is_an_error(tmp_path: Path) -> None:
-    path = tmp_path / "m.sock"
-    with answering(path, lambda command: b"HTTP/1.1 400 Bad Request\r\n\r\n"), pytest.raises(ProtocolError):
+@pytest.mark.parametrize(
+    ("answer", "error"), [(b"", ConnectionResetError), (b"HTTP/1.1 400 Bad Request\r\n\r\n", ProtocolError)]
+)
+def test_what_is_no_answer_is_an_error(path: Path, answer: bytes, error: type[Exception]) -> None:
+    with answering(path, lambda _: answer), pytest.raises(error):
         run_command((str(path), None), {"ping": 1}, "data", Access())
 
 
+def test_a_connection_that_is_closed_is_no_state(path: Path) -> None:
+    with answering(path, lambda _: b""):
+        assert state((str(path), None), Access()) == {}
+
+
 @pytest.mark.parametrize("nonce_is_continued", [True, False])
-def test_a_server_that_does_not_know_the_password_is_not_believed(tmp_path: Path, nonce_is_continued: bool) -> None:
+def test_a_server_that_does_not_know_the_password_is_not_believed(path: Path, nonce_is_continued: bool) -> None:
     seen: list[str] = []
 
     def answer(command: Document) -> bytes:
@@ -147,7 +125,6 @@ def test_a_server_that_does_not_know_the_password_is_not_believed(tmp_path: Path
             return reply({"ok": 1, "conversationId": 1, "payload": challenge, "done": False})
         return reply({"ok": 1, "conversationId": 1, "payload": b"v=d3Jvbmc=", "done": True})
 
-    path = tmp_path / "m.sock"
     with answering(path, answer), pytest.raises(ProtocolError, match="did not prove"):
         run_command((str(path), None), {"ping": 1}, "data", Access(credential=Credential("u", "p")))
     assert "ping" not in seen

@@ -59,6 +59,13 @@ def test_a_plain_request_attaches(deployment: Deployment) -> None:
         assert server.addresses == (("localhost", 5),)
         assert (server.started, server.replica_set, server.version) == (False, None, "7.0.1")
         assert repr(server) == "<LocalServer standalone localhost:5 version 7.0.1, attached>"
+    # So does a request for the deployment's kind.
+    assert not LocalServer.start("standalone").started
+    deployment.set_name = "rs"
+    server = LocalServer.start("replicaset")
+    assert (server.started, server.replica_set, server.topology) == (False, "rs", "replicaset")
+    with pytest.raises(ServerNotFound, match="MONGOD="):
+        LocalServer.start("standalone")
 
 
 @pytest.mark.parametrize(
@@ -78,15 +85,6 @@ def test_a_request_that_the_deployment_cannot_meet_starts_a_server(
 ) -> None:
     with pytest.raises(ServerNotFound, match="MONGOD=/nowhere/mongod"):
         LocalServer.start(**request_)
-
-
-def test_a_request_for_the_deployments_kind_attaches(deployment: Deployment) -> None:
-    assert not LocalServer.start("standalone").started
-    deployment.set_name = "rs"
-    server = LocalServer.start("replicaset")
-    assert (server.started, server.replica_set, server.topology) == (False, "rs", "replicaset")
-    with pytest.raises(ServerNotFound, match="MONGOD="):
-        LocalServer.start("standalone")
 
 
 def test_an_attached_deployment_is_not_stopped_killed_or_frozen(deployment: Deployment) -> None:
@@ -110,12 +108,6 @@ def test_an_address_that_is_not_this_machine_is_refused(
     assert LocalServer.start().addresses == (("localhost", 27017), ("db.example.com", 99))
 
 
-def test_a_uri_without_addresses_is_refused(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MONGODB_URI", "mongodb+srv://cluster.example.com/")
-    with pytest.raises(ServerNotFound, match="must start with mongodb://"):
-        LocalServer.start()
-
-
 def test_credentials_and_tls_files_of_the_uri_are_used(
     deployment: Deployment, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -125,26 +117,14 @@ def test_credentials_and_tls_files_of_the_uri_are_used(
     server = LocalServer.start()
     assert (server.username, server.password) == ("u", "p")
     assert (server.ca_file, server.client_certificate_file) == (str(files.ca_file), str(files.client_file))
-    access = deployment.seen[0][1]
-    assert access.credential == Credential("u", "p", "x")
-    assert access.tls is not None
-    assert access.tls.check_hostname
-
-
-def test_verification_is_only_switched_off_when_the_uri_says_so(
-    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MONGODB_URI", "mongodb://localhost/?tls=true&tlsInsecure=true")
-    LocalServer.start()
-    access = deployment.seen[0][1]
-    assert access.tls is not None
-    assert not access.tls.check_hostname
-
-
-def test_a_deployment_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MONGODB_URI", "mongodb://127.0.0.1:1/")
-    with pytest.raises(ServerNotFound, match=r"MONGODB_URI names 127\.0\.0\.1:1, which cannot be used"):
-        LocalServer.start()
+    # Verification is only switched off when the URI says so.
+    LocalServer.start(uri="mongodb://localhost/?tls=true&tlsInsecure=true")
+    (_, verified), (_, unverified) = deployment.seen
+    assert verified.credential == Credential("u", "p", "x")
+    assert verified.tls is not None
+    assert verified.tls.check_hostname
+    assert unverified.tls is not None
+    assert not unverified.tls.check_hostname
 
 
 @pytest.mark.parametrize(("query", "missing"), [("", "reply to isMaster"), ("?tls=true", "complete the TLS handshake")])
@@ -172,31 +152,39 @@ def test_tls_files_that_cannot_be_read(tmp_path: Path) -> None:
         LocalServer.start(uri=f"mongodb://127.0.0.1:1/?tls=true&tlsCertificateKeyFile={missing}")
 
 
-@pytest.mark.parametrize("more", [{"topology": "standalone"}, {"own": True}, {"tls": True}, {"port": 20_001}])
-def test_a_uri_names_a_deployment_that_is_not_started_here(more: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="uri attaches to a deployment"):
-        LocalServer.start(uri="mongodb://localhost/", **more)
-
-
-def test_a_uri_is_named_in_messages() -> None:
-    with pytest.raises(ServerNotFound, match=r"^uri names 127\.0\.0\.1:1, which cannot be used"):
-        LocalServer.start(uri="mongodb://127.0.0.1:1/")
-    with pytest.raises(ServerNotFound, match=r"^uri must start with mongodb://"):
-        LocalServer.start(uri="localhost")
-
-
 @pytest.mark.parametrize(
-    "arguments", [{"nodes": 0}, {"nodes": 3}, {"topology": "standalone", "nodes": 2}, {"topology": "sharded"}]
+    ("arguments", "message"),
+    [
+        *(
+            ({"uri": "mongodb://localhost/", **more}, "uri attaches to a deployment")
+            for more in ({"topology": "standalone"}, {"own": True}, {"tls": True}, {"port": 20_001})
+        ),
+        ({"nodes": 0}, "nodes="),
+        ({"nodes": 3}, "nodes="),
+        ({"topology": "standalone", "nodes": 2}, "nodes="),
+        ({"topology": "sharded"}, "topology must"),
+        ({"topology": "replicaset", "port": 0}, r"^port=\d+ is not possible"),
+        ({"topology": "replicaset", "port": 65_536}, r"^port=\d+ is not possible"),
+        ({"topology": "replicaset", "port": 65_535, "nodes": 2}, r"^port=\d+ is not possible"),
+    ],
 )
-def test_contradictions_are_refused(arguments: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"nodes=|topology must"):
+def test_contradictions_are_refused(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         LocalServer.start(**arguments)
 
 
-@pytest.mark.parametrize("arguments", [{"port": 0}, {"port": 65_536}, {"port": 65_535, "nodes": 2}])
-def test_ports_that_do_not_exist_are_refused(arguments: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"^port=\d+ is not possible"):
-        LocalServer.start("replicaset", **arguments)
+@pytest.mark.parametrize("source", ["uri", "MONGODB_URI"])
+@pytest.mark.parametrize(
+    ("uri", "message"),
+    [
+        ("mongodb://127.0.0.1:1/", r"names 127\.0\.0\.1:1, which cannot be used"),
+        ("mongodb+srv://cluster.example.com/", "must start with mongodb://"),
+    ],
+)
+def test_a_uri_is_named_in_messages(source: str, uri: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MONGODB_URI", uri)
+    with pytest.raises(ServerNotFound, match=f"^{source} {message}"):
+        LocalServer.start(uri=uri if source == "uri" else None)
 
 
 def test_a_port_that_is_taken_is_named() -> None:
@@ -214,21 +202,18 @@ def pretend_mongod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str) -
     monkeypatch.setenv("MONGOD", str(program))
 
 
-def test_a_server_that_ends_while_it_starts_is_an_error_with_its_output(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("said", "times"), [("unknown option", 1), (mongod_members.PORT_TAKEN, mongod_members.START_ATTEMPTS)]
+)
+def test_a_server_that_ends_while_it_starts(
+    said: str, times: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pretend_mongod(tmp_path, monkeypatch, "raise SystemExit('unknown option')")
-    with pytest.raises(RuntimeError, match=r"ended while it was starting:\s*unknown option"):
-        LocalServer.start()
-
-
-def test_a_port_that_is_taken_meanwhile_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its output is in the error; where a port was taken meanwhile, another one is tried."""
     tried = tmp_path / "tried"
-    code = f"open({str(tried)!r}, 'a').write('x')\nraise SystemExit({mongod_members.PORT_TAKEN!r})"
-    pretend_mongod(tmp_path, monkeypatch, code)
-    with pytest.raises(RuntimeError, match=mongod_members.PORT_TAKEN):
+    pretend_mongod(tmp_path, monkeypatch, f"open({str(tried)!r}, 'a').write('x')\nraise SystemExit({said!r})")
+    with pytest.raises(RuntimeError, match=rf"ended while it was starting:\s*{said}"):
         LocalServer.start()
-    assert tried.read_text() == "x" * mongod_members.START_ATTEMPTS
+    assert tried.read_text() == "x" * times
 
 
 def test_a_port_that_was_asked_for_and_is_taken_meanwhile_is_named(

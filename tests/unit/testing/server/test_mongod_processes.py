@@ -33,47 +33,45 @@ def processes() -> Iterator[Processes]:
     started.close()
 
 
+def state_of(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return "gone"
+
+
 def is_running(pid: int) -> bool:
     """Whether a process exists and has not ended (a zombie, which somebody else must reap, has)."""
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
-    return state not in "ZX"
+    return state_of(pid) not in ("gone", "Z", "X")
 
 
-def state_of(pid: int) -> str:
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-
-
-def test_close_ends_everything_and_removes_the_folder(processes: Processes) -> None:
+@pytest.mark.parametrize("is_terminated", [False, True], ids=["closed", "terminated"])
+def test_the_end_of_a_supervisor_ends_everything_and_removes_the_folder(
+    processes: Processes, is_terminated: bool
+) -> None:
     pids = [processes.start(key, SLEEP) for key in ("a", "b")]
     (processes.folder / "data").mkdir()
     assert all(map(is_running, pids))
-    processes.close()
+    if is_terminated:
+        processes._supervisor.terminate()
+        assert processes._supervisor.wait(20) == 0
+    else:
+        processes.close()
     assert not any(map(is_running, pids))
     assert not processes.folder.exists()
     processes.close()
+    with pytest.raises((RuntimeError, ValueError)):
+        processes.kill("a")
 
 
 def test_a_process_can_be_killed_and_started_again(processes: Processes) -> None:
     first = processes.start("a", SLEEP)
     assert not processes.has_ended("a")
+    wait_until(lambda: processes.log_tail("a") == "up\n", "the output")
     processes.kill("a")
     assert processes.has_ended("a")
     assert not is_running(first)
     assert is_running(processes.start("a", SLEEP))
-
-
-def test_a_frozen_process_can_be_thawed_and_killed(processes: Processes) -> None:
-    pid = processes.start("a", SLEEP)
-    processes.freeze("a")
-    assert state_of(pid) == "T"
-    processes.thaw("a")
-    wait_until(lambda: state_of(pid) != "T", "the process to go on")
-    processes.freeze("a")
-    processes.kill("a")
-    assert not is_running(pid)
 
 
 def test_a_busy_process_has_stopped_when_it_is_frozen(processes: Processes) -> None:
@@ -85,11 +83,11 @@ def test_a_busy_process_has_stopped_when_it_is_frozen(processes: Processes) -> N
             assert state_of(pid) == "T"
         for key in pids:
             processes.thaw(key)
-
-
-def test_what_a_process_printed_can_be_read(processes: Processes) -> None:
-    processes.start("a", SLEEP)
-    wait_until(lambda: processes.log_tail("a") == "up\n", "the output")
+    wait_until(lambda: state_of(pids["a"]) != "T", "the process to go on")
+    # A frozen one can be killed.
+    processes.freeze("a")
+    processes.kill("a")
+    assert not is_running(pids["a"])
 
 
 def test_a_program_that_is_not_there_is_an_error_and_the_supervisor_goes_on(processes: Processes) -> None:
@@ -123,13 +121,6 @@ def give_and_interrupt(order: Callable[[str], object]) -> None:
     order("a")
 
 
-def test_without_a_supervisor_every_order_fails(processes: Processes) -> None:
-    processes.start("a", SLEEP)
-    processes.close()
-    with pytest.raises((RuntimeError, ValueError)):
-        processes.kill("a")
-
-
 def test_a_killed_supervisor_takes_its_processes_along(processes: Processes) -> None:
     pid = processes.start("a", SLEEP)
     processes._supervisor.kill()
@@ -139,14 +130,6 @@ def test_a_killed_supervisor_takes_its_processes_along(processes: Processes) -> 
     for left in sorted(processes.folder.rglob("*")):
         left.unlink()
     processes.folder.rmdir()
-
-
-def test_a_terminated_supervisor_cleans_up(processes: Processes) -> None:
-    pid = processes.start("a", SLEEP)
-    processes._supervisor.terminate()
-    assert processes._supervisor.wait(20) == 0
-    assert not is_running(pid)
-    assert not processes.folder.exists()
 
 
 OWNER = """
@@ -168,40 +151,30 @@ print(pid, processes._supervisor.pid, child, processes.folder, flush=True)
 """
 
 
-@pytest.mark.parametrize("forks", [False, True], ids=["alone", "with a fork that lives on"])
-def test_nothing_is_left_behind_by_a_killed_owner(forks: bool) -> None:
-    code = OWNER.format(command=SLEEP, forks=forks, end="sys.stdin.read()")
-    owner = subprocess.Popen(
-        [sys.executable, "-c", code],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=repository(),
-    )
-    with owner:
+WAITS = "sys.stdin.read()"
+
+
+@pytest.mark.parametrize(
+    ("end", "forks"),
+    [("", False), ("raise SystemExit(3)", False), ("del processes", False), (WAITS, False), (WAITS, True)],
+    ids=["forgets to close", "fails", "drops them", "killed", "killed, with a fork that lives on"],
+)
+def test_nothing_is_left_behind_by_an_owner(end: str, forks: bool) -> None:
+    command = [sys.executable, "-c", OWNER.format(command=SLEEP, forks=forks, end=end)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, cwd=Path(__file__).parents[4]) as owner:
         assert owner.stdout is not None
         pid, supervisor_pid, child, folder = owner.stdout.readline().split()
-        assert is_running(int(pid))
-        owner.kill()
-    wait_until(lambda: not is_running(int(supervisor_pid)), "the supervisor to notice")
-    assert not is_running(int(pid))
-    assert not Path(folder).exists()
-    if forks:
-        os.kill(int(child), signal.SIGKILL)
-
-
-@pytest.mark.parametrize("end", ["", "raise SystemExit(3)", "del processes"])
-def test_nothing_is_left_behind_by_an_owner_that_forgets_to_close(end: str) -> None:
-    code = OWNER.format(command=SLEEP, forks=False, end=end)
-    owner = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=repository(), check=False)
-    pid, supervisor_pid, _, folder = owner.stdout.split()
+        if end == WAITS:
+            assert is_running(int(pid))
+            owner.kill()
+    if end == WAITS:
+        wait_until(lambda: not is_running(int(supervisor_pid)), "the supervisor to notice")
     assert not is_running(int(pid))
     assert not is_running(int(supervisor_pid))
     assert not Path(folder).exists()
-
-
-def repository() -> Path:
-    return Path(__file__).resolve().parents[3]
+    if forks:
+        os.kill(int(child), signal.SIGKILL)
 
 
 def test_only_the_owner_ends_what_it_started(processes: Processes) -> None:
