@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -28,6 +27,8 @@ from tests.support.pools import settle
 
 if TYPE_CHECKING:
     from motorlite._base.values import ServerFacts
+
+pytestmark = pytest.mark.anyio
 
 ADDRESS = ("a", 1)
 
@@ -121,7 +122,6 @@ def test_a_value_that_cannot_be_bson() -> None:
 # --- one request, one reply ---
 
 
-@pytest.mark.anyio
 async def test_a_command_and_its_reply() -> None:
     peer = Peer()
     async with anyio.create_task_group() as group:
@@ -138,7 +138,6 @@ async def test_a_command_and_its_reply() -> None:
         assert not peer.stream.is_closed
 
 
-@pytest.mark.anyio
 async def test_nothing_is_awaited_after_an_unacknowledged_command() -> None:
     peer = Peer()
     await peer.connection.send_only(op_msg.encode(9, b"\x05\0\0\0\0", (), op_msg.MORE_TO_COME), peer.now() + 5)
@@ -148,7 +147,6 @@ async def test_nothing_is_awaited_after_an_unacknowledged_command() -> None:
         await peer.connection.send_only(b"", peer.now() + 5)
 
 
-@pytest.mark.anyio
 async def test_half_a_message_sent() -> None:
     peer = Peer()
     peer.stream.is_stalled = True
@@ -157,7 +155,6 @@ async def test_half_a_message_sent() -> None:
     assert peer.was_closed
 
 
-@pytest.mark.anyio
 async def test_no_reply_in_time() -> None:
     peer = Peer()
     begun = peer.now()
@@ -168,30 +165,6 @@ async def test_no_reply_in_time() -> None:
     assert peer.was_closed, "its reply would be somebody else's"
 
 
-@pytest.mark.anyio
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
-        (encode_reply(1, 999_999_999, {"ok": 1}), r"expected the reply to request \d+, got the reply to 999999999"),
-        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "the peer speaks HTTP: this is the port of a web server"),
-        (b"\x10\0\0\0" + bytes(12), "a message of 16 bytes is too short for OP_MSG"),
-        (b"\x15\0\0\0" + bytes(8) + b"\x01\0\0\0" + bytes(5), "got a message with opcode 1"),
-        (op_msg.encode(1, b"\xff\0\0\0\x10a\0"), "announces 255 bytes, more than the message has"),
-    ],
-    ids=["another reply", "http", "header only", "another opcode", "cut off"],
-)
-async def test_a_reply_that_is_none(data: bytes, message: str) -> None:
-    peer = Peer()
-    async with anyio.create_task_group() as group:
-        outcome = await background(peer, group, peer.connection.command, "db", {"ping": 1}, peer.now() + 5)
-        peer.stream.deliver(data)
-    (error,) = outcome
-    assert isinstance(error, ProtocolError)
-    assert re.search(message, str(error))
-    assert peer.stream.is_closed
-
-
-@pytest.mark.anyio
 async def test_a_reply_that_is_no_bson() -> None:
     peer = Peer()
     async with anyio.create_task_group() as group:
@@ -204,19 +177,6 @@ async def test_a_reply_that_is_no_bson() -> None:
     assert peer.was_closed
 
 
-@pytest.mark.anyio
-async def test_closed_in_the_middle_of_a_reply() -> None:
-    peer = Peer()
-    async with anyio.create_task_group() as group:
-        outcome = await background(peer, group, peer.connection.command, "db", {"ping": 1}, peer.now() + 5)
-        peer.stream.deliver(encode_reply(1, peer.messages[0].request_id, {"ok": 1})[:25])
-        await settle()
-        assert outcome == [], "it may still go on"
-        peer.stream.close()
-    assert str(outcome[0]) == "a:1: the server closed the connection"
-
-
-@pytest.mark.anyio
 async def test_a_cancelled_request_spoils_the_connection() -> None:
     peer = Peer()
     with anyio.move_on_after(1):
@@ -224,25 +184,13 @@ async def test_a_cancelled_request_spoils_the_connection() -> None:
     assert peer.was_closed
 
 
-@pytest.mark.anyio
-async def test_the_limit_of_the_server_is_learned() -> None:
-    peer = Peer()
-    peer.connection.learn(parse_hello(ADDRESS, {"ok": 1, "maxWireVersion": 17, "maxMessageSizeBytes": 1000}, False))
-    peer.connection.expect_replies()
-    assert peer.framer.max_message_size == 1000
-    assert peer.connection.facts.max_message_size == 1000
-    assert peer.connection.handshake.facts is peer.connection.facts
-
-
-@pytest.mark.anyio
-async def test_no_server_sets_a_limit_above_that_of_the_protocol() -> None:
-    peer = Peer()
-    peer.connection.learn(
-        parse_hello(ADDRESS, {"ok": 1, "maxWireVersion": 17, "maxMessageSizeBytes": 2**31 - 1}, False)
-    )
-    peer.connection.expect_replies()
-    assert peer.framer.max_message_size == 48_000_000
-    assert peer.connection.facts.max_message_size == 2**31 - 1, "what it takes is for it to say"
+@pytest.mark.parametrize(("announced", "limit"), [(1000, 1000), (2**31 - 1, 48_000_000)])
+async def test_the_limit_of_the_server_is_learned_up_to_that_of_the_protocol(announced: int, limit: int) -> None:
+    connection = Peer().connection
+    connection.learn(parse_hello(ADDRESS, {"ok": 1, "maxWireVersion": 17, "maxMessageSizeBytes": announced}, False))
+    connection.expect_replies()
+    assert connection.framer.max_message_size == limit
+    assert connection.facts.max_message_size == announced, "what it takes is for it to say"
 
 
 # --- exhaust ---
@@ -252,7 +200,6 @@ async def hello(peer: Peer) -> Any:
     return await peer.connection.command("admin", {"hello": 1}, peer.now() + 5, is_exhaust=True)
 
 
-@pytest.mark.anyio
 async def test_replies_that_come_by_themselves() -> None:
     peer = Peer()
     connection = peer.connection
@@ -269,7 +216,6 @@ async def test_replies_that_come_by_themselves() -> None:
         assert len(peer.raw) == 1, "only asked once"
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("is_last", [True, False])
 async def test_what_follows_the_last_of_these_replies_closes_the_connection(is_last: bool) -> None:
     peer = Peer()
@@ -282,7 +228,6 @@ async def test_what_follows_the_last_of_these_replies_closes_the_connection(is_l
         assert peer.was_closed == is_last
 
 
-@pytest.mark.anyio
 async def test_more_will_come_says_the_reply_to_an_ordinary_command() -> None:
     peer = Peer()
     async with anyio.create_task_group() as group:
@@ -293,7 +238,6 @@ async def test_more_will_come_says_the_reply_to_an_ordinary_command() -> None:
         assert peer.was_closed, "what follows it must not reach the next caller"
 
 
-@pytest.mark.anyio
 async def test_a_reply_that_does_not_follow_the_last_one() -> None:
     peer = Peer()
     async with anyio.create_task_group() as group:
@@ -310,7 +254,6 @@ async def test_a_reply_that_does_not_follow_the_last_one() -> None:
 # --- interruption ---
 
 
-@pytest.mark.anyio
 async def test_the_reason_of_an_interruption_is_the_error() -> None:
     peer = Peer()
     async with anyio.create_task_group() as group:
@@ -324,7 +267,6 @@ async def test_the_reason_of_an_interruption_is_the_error() -> None:
     assert peer.was_closed
 
 
-@pytest.mark.anyio
 async def test_an_interruption_does_not_replace_a_cancellation() -> None:
     peer = Peer()
     with anyio.CancelScope() as scope:
@@ -334,7 +276,6 @@ async def test_an_interruption_does_not_replace_a_cancellation() -> None:
     assert scope.cancelled_caught
 
 
-@pytest.mark.anyio
 async def test_close() -> None:
     peer = Peer()
     peer.connection.close()
@@ -344,7 +285,6 @@ async def test_close() -> None:
         await peer.connection.command("db", {"ping": 1}, peer.now() + 5)
 
 
-@pytest.mark.anyio
 async def test_waiting_for_an_owed_reply_can_go_on() -> None:
     peer = Peer()
     connection = peer.connection
@@ -363,7 +303,6 @@ async def test_waiting_for_an_owed_reply_can_go_on() -> None:
     assert connection.owed is None
 
 
-@pytest.mark.anyio
 async def test_an_owed_reply_that_does_not_come_closes_the_connection() -> None:
     peer = Peer()
     connection = peer.connection

@@ -71,16 +71,6 @@ def test_no_name_is_sent_where_there_is_none(username: str | None) -> None:
     assert server.names == [None]
 
 
-def test_speculative_authentication() -> None:
-    client = Client(cached="t")
-    document = speculative_document(client.cache, client.held)
-    assert document is not None
-    assert (document["mechanism"], document["db"]) == ("MONGODB-OIDC", "$external")
-    assert bson.decode(document["payload"]) == {"jwt": "t"}
-    client.converse(lambda _: {}, speculative_reply=DONE)
-    assert client.held.access_token == "t"
-
-
 @pytest.mark.parametrize("reply", [None, {"done": False}, {}])
 def test_speculative_authentication_that_fails_says_nothing_of_the_token(reply: Any) -> None:
     client = Client(cached="t")
@@ -107,13 +97,6 @@ def test_without_a_token_there_is_nothing_to_speculate_with() -> None:
     assert held.access_token is None
 
 
-@pytest.mark.parametrize("human", [False, True])
-def test_the_connection_remembers_its_token(human: bool) -> None:
-    client = Client("t", human=human)
-    client.converse(OIDCServer("t"))
-    assert client.held.access_token == "t"
-
-
 def test_only_the_token_that_was_refused_is_forgotten() -> None:
     cache = TokenCache()
     cache.access_token = "new"
@@ -131,16 +114,6 @@ def test_a_cached_token_that_is_refused_for_another_reason_is_kept() -> None:
     assert client.cache.access_token == "t"
 
 
-def test_a_refused_token_is_replaced_once() -> None:
-    client = Client("worse", cached="bad")
-    server = OIDCServer()
-    with pytest.raises(OperationFailure) as caught:
-        client.converse(server)
-    assert caught.value.code == 18
-    assert server.shown == ["bad", "worse"]
-    assert caught.value.__context__ is None
-
-
 def test_a_person_is_asked_again_from_the_beginning() -> None:
     client = Client(OIDCCallbackResult("worse", refresh_token="r2"), "good", cached="bad", human=True)
     client.cache.refresh_token, client.cache.idp_info = "r1", OIDCIdPInfo("https://issuer")
@@ -153,13 +126,6 @@ def test_a_person_is_asked_again_from_the_beginning() -> None:
     assert fresh.idp_info == OIDCIdPInfo("https://issuer", "abcd", ["a", "b"])
     assert client.cache.idp_info == fresh.idp_info
     assert server.names == ["me"]
-
-
-def test_a_cached_token_is_enough_for_a_person_too() -> None:
-    client = Client(cached="t", human=True)
-    server = OIDCServer("t")
-    client.converse(server)
-    assert (server.shown, server.names, client.requests) == (["t"], [], [])
 
 
 def test_a_refresh_token_that_is_newer_than_the_refused_one_is_kept() -> None:
@@ -176,14 +142,6 @@ def test_a_refresh_token_that_is_newer_than_the_refused_one_is_kept() -> None:
     client.converse(answer)
     assert [request.refresh_token for request in client.requests] == ["r1", "r3"]
     assert server.names == []
-
-
-def test_a_refresh_that_fails_for_another_reason_is_an_error() -> None:
-    client = Client("new", human=True)
-    client.cache.refresh_token, client.cache.idp_info = "r", OIDCIdPInfo("x")
-    with pytest.raises(OperationFailure):
-        client.converse(lambda _: {**REFUSED, "code": 20})
-    assert client.cache.access_token == "new"
 
 
 @pytest.mark.parametrize("payload", [b"", b"nonsense", bson.encode({}), bson.encode({"issuer": 7})])
