@@ -223,11 +223,14 @@ async def test_metadata_8_empty_strings_are_unset_in_initial_metadata(
         assert before["driver"]["name"] == "motorlite|library"
 
 
+@pytest.mark.parametrize(
+    ("policy", "announced"), [(None, True), (OverloadRetry.revision_2026_07(), "2")], ids=["default", "newest"]
+)
 @pytest.mark.parametrize("api", [None, ServerApi("1")], ids=["legacy hello", "hello"])
 @pytest.mark.parametrize("streaming", [False, True], ids=["polling", "streaming"])
 @pytest.mark.parametrize("topology", ["standalone", "replica set", "sharded"])
 async def test_metadata_9_handshakes_announce_backpressure(
-    topology: str, streaming: bool, api: ServerApi | None
+    topology: str, streaming: bool, api: ServerApi | None, policy: OverloadRetry | None, announced: bool | str
 ) -> None:
     """Client metadata update prose test 9: with the numbers of the newest revision its version is announced.
 
@@ -235,11 +238,18 @@ async def test_metadata_9_handshakes_announce_backpressure(
     """
     arguments: dict[str, Any] = {"replica_set": "rs"} if topology == "replica set" else {}
     deployment = ScriptedDeployment(["a:1"], mongos=topology == "sharded", streaming=streaming, **arguments)
-    options = {"overload_policy": OverloadRetry.revision_2026_07(), "server_api": api}
-    async with scripted_client(deployment, **options) as client:
+    server = deployment["a:1"]
+    async with scripted_client(deployment, overload_policy=policy, server_api=api) as client:
         assert (await client.admin.command("ping"))["ok"] == 1
-        # Let the measurement of round-trip times connect as well.
-        await anyio.sleep(1)
-    intercepted = [hello.document for hello in deployment["a:1"].hellos if "client" in hello.document]
-    assert len(intercepted) == (3 if streaming else 2)
-    assert [document["backpressure"] for document in intercepted] == ["2"] * len(intercepted)
+        # Long enough for the measurement of round-trip times to connect, and for two more checks by each monitor.
+        await anyio.sleep(25)
+    connections: dict[int, list[Document]] = {}
+    for hello in server.hellos:
+        connections.setdefault(hello.connection, []).append(hello.document)
+    assert len(connections) == (3 if streaming else 2)
+    for first, *later in connections.values():
+        assert first["backpressure"] == announced
+        assert first["client"]["driver"]["name"] == "motorlite"
+        assert not [document for document in later if "backpressure" in document or "client" in document]
+    assert max(len(hellos) for hellos in connections.values()) >= 3
+    assert not [command for command in server.commands() if "backpressure" in command]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import socket
 import threading
 from contextlib import contextmanager, suppress
@@ -11,51 +10,26 @@ from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 import pytest
-from anyio.lowlevel import checkpoint
 
 from motorlite._net.current import current_runtime
-from motorlite._net.tls import make_context
-from motorlite._options.options import ProxyOptions, TLSOptions
+from motorlite._options.options import ProxyOptions
 from motorlite._wire.frames import FrameReader
 from motorlite.errors import AutoReconnect, CertificateError, NetworkTimeout, ProxyError, ProxyTimeout
-from motorlite.testing.server.certificates import Certificates, make_certificates
+from tests.support.event_loops import EVERY_LOOP
 from tests.support.peers import PATIENCE, listening, message, server_context
 from tests.support.socks5_server import Socks5Server
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import Iterator
 
     from motorlite._base.values import Address
     from motorlite._net.runtime import FrameStream
+    from motorlite.testing.server.certificates import Certificates
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, EVERY_LOOP, pytest.mark.usefixtures("nothing_is_left")]
 
-BACKENDS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
-    "asyncio": ("asyncio", {}),
-    "uvloop": ("asyncio", {"use_uvloop": True}),
-    "trio": ("trio", {}),
-}
 LATE: Final = 5.0
-
-
-@pytest.fixture(params=BACKENDS.values(), ids=list(BACKENDS))
-def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
-    backend: tuple[str, dict[str, Any]] = request.param
-    return backend
-
-
-@pytest.fixture(autouse=True)
-async def nothing_is_left() -> AsyncIterator[None]:
-    yield
-    for _ in range(3):
-        await checkpoint()
-    gc.collect()  # tells of sockets that nobody closed
-
-
-@pytest.fixture(scope="module")
-def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
-    return make_certificates(tmp_path_factory.mktemp("certificates"))
 
 
 @pytest.fixture
@@ -161,12 +135,6 @@ async def test_authentication() -> None:
         await failure(("127.0.0.1", port), proxy, "it requires authentication")
 
 
-async def test_credentials_that_the_proxy_does_not_ask_for(proxy: Socks5Server) -> None:
-    with echo() as port:
-        options = ProxyOptions("127.0.0.1", proxy.port, "nobody", "hunter2")
-        await assert_works(await connect(("127.0.0.1", port), options))
-
-
 async def test_answers_in_pieces(proxy: Socks5Server) -> None:
     proxy.dribbles = True
     proxy.name_in_reply = 200
@@ -175,9 +143,10 @@ async def test_answers_in_pieces(proxy: Socks5Server) -> None:
 
 
 @pytest.mark.parametrize("is_secured", [False, True], ids=["plain", "tls"])
-async def test_nothing_may_follow_the_reply(is_secured: bool, proxy: Socks5Server, certificates: Certificates) -> None:
+async def test_nothing_may_follow_the_reply(
+    is_secured: bool, proxy: Socks5Server, certificates: Certificates, trusting: ssl.SSLContext
+) -> None:
     """A server never speaks first: it is the proxy, or somebody on the way to it, who puts words into its mouth."""
-    trusting = make_context(TLSOptions(ca_file=str(certificates.ca_file)))
     with echo(server_context(certificates) if is_secured else None) as port:
         for trailing in (b"\1", message(70), message(70)[:20], b"\xff" * 20):
             proxy.trailing = trailing
@@ -191,8 +160,9 @@ async def test_nothing_may_follow_the_reply(is_secured: bool, proxy: Socks5Serve
         await assert_works(await connect(("127.0.0.1", port), proxy, trusting if is_secured else None))
 
 
-async def test_tls_is_for_the_server_and_its_name(proxy: Socks5Server, certificates: Certificates) -> None:
-    trusting = make_context(TLSOptions(ca_file=str(certificates.ca_file)))
+async def test_tls_is_for_the_server_and_its_name(
+    proxy: Socks5Server, certificates: Certificates, trusting: ssl.SSLContext
+) -> None:
     with echo(server_context(certificates)) as port:
         await assert_works(await connect(("localhost", port), proxy, trusting))
         with (
@@ -263,28 +233,12 @@ async def test_a_limit_in_the_past(proxy: Socks5Server) -> None:
 
 @pytest.mark.slow
 async def test_a_server_that_hangs_behind_the_proxy_is_no_matter_of_the_proxy(
-    proxy: Socks5Server, certificates: Certificates
+    proxy: Socks5Server, trusting: ssl.SSLContext
 ) -> None:
-    trusting = make_context(TLSOptions(ca_file=str(certificates.ca_file)))
     async with listening("tcp") as (_, address):
         with pytest.raises(NetworkTimeout, match="not established in time") as caught:
             await connect(address, proxy, trusting, seconds=1.0)
     assert not isinstance(caught.value, ProxyError)
-
-
-@pytest.mark.parametrize(
-    ("answer", "text"),
-    [(b"HTTP/1.1 400 Bad Request\r\n\r\n", "does not speak SOCKS5"), (b"\5\7", "requires authentication")],
-    ids=["http", "method"],
-)
-async def test_something_else_than_a_proxy(answer: bytes, text: str, proxy: Socks5Server) -> None:
-    proxy.greets_with = answer
-    await failure(("db", 1), proxy, text)
-
-
-async def test_a_refusal_without_an_address(proxy: Socks5Server) -> None:
-    proxy.replies_with = b"\5\2\0\0"
-    await failure(("db", 1), proxy, "the connection is not allowed")
 
 
 @pytest.mark.parametrize("stage", ["greeting", "request"])
