@@ -93,6 +93,10 @@ async def iterated(cursor: Any) -> list[Any]:
     return [document async for document in cursor]
 
 
+async def raw(cursor: Any) -> list[Any]:
+    return [document for each in await cursor.to_list() for document in bson.decode_all(each)]
+
+
 READERS: dict[str, Callable[[Any], Any]] = {
     "find, to_list": lambda coll: coll.find().to_list(),
     "find, async for": lambda coll: iterated(coll.find()),
@@ -103,6 +107,7 @@ READERS: dict[str, Callable[[Any], Any]] = {
     "list_indexes": lambda coll: coll.list_indexes().to_list(),
     "list_collections": lambda coll: coll.database.list_collections().to_list(),
     "cursor_command": lambda coll: coll.database.cursor_command("find", "coll").to_list(),
+    "raw batches": lambda coll: raw(coll.find_raw_batches()),
 }
 
 
@@ -110,13 +115,12 @@ READERS: dict[str, Callable[[Any], Any]] = {
 async def test_all_documents_arrive(scene: Scene, reader: str) -> None:
     found = await READERS[reader](scene.coll)
     assert [dict(document) for document in found] == ALL
+    replies = [event.reply["cursor"] for event in scene.recorder.of(CommandSucceededEvent)]
+    assert reader == "raw batches" or replies == [FIRST["cursor"], SECOND["cursor"], LAST["cursor"]], (
+        "the whole replies"
+    )
     assert scene.in_use() == 0
     assert gc.isenabled()
-
-
-async def test_raw_batches(scene: Scene) -> None:
-    batches = await scene.coll.find_raw_batches().to_list()
-    assert [bson.decode_all(each) for each in batches] == [documents(0), documents(100), documents(200)]
 
 
 class Shout(TypeDecoder):
@@ -136,30 +140,6 @@ async def test_codec_options(scene: Scene, kind: str) -> None:
         assert [bson.decode(document.raw) for document in found] == ALL
     else:
         assert [document["text"] for document in found] == ["X" * 10_300] * 3 * COUNT
-
-
-async def test_other_tasks_run_meanwhile(scene: Scene) -> None:
-    turns, is_done = 0, False
-
-    async def count() -> None:
-        nonlocal turns
-        while not is_done:
-            turns += 1
-            await anyio.lowlevel.checkpoint()
-
-    await scene.coll.find_one()
-    async with anyio.create_task_group() as group:
-        group.start_soon(count)
-        await scene.coll.find().to_list(COUNT)
-        is_done = True
-    assert turns >= SLICES - 1
-
-
-async def test_events_have_the_whole_reply(scene: Scene) -> None:
-    await scene.coll.find().to_list(COUNT)
-    succeeded = scene.recorder.of(CommandSucceededEvent)[-1]
-    assert isinstance(succeeded, CommandSucceededEvent)
-    assert succeeded.reply["cursor"] == FIRST["cursor"]
 
 
 # --- leaving in between ---
