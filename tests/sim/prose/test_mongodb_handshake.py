@@ -9,8 +9,8 @@ import pytest
 
 from motorlite import DriverInfo, OverloadRetry, ServerApi
 from motorlite._base.version import __version__
-from motorlite._client.core import Core
 from motorlite.testing.scripted import ScriptedDeployment
+from tests.support.auth_servers import threadless
 from tests.support.clients import scripted_client
 from tests.support.scram_server import ScramServer
 
@@ -28,30 +28,24 @@ LIBRARY = ("library", "1.2", "Library Platform")
 FRAMEWORK = ("framework", "2.0", "Framework Platform")
 
 
+@pytest.fixture
+def deployment() -> ScriptedDeployment:
+    return ScriptedDeployment(["a:1"])
+
+
 # --- prose tests ---
 
 
 @pytest.mark.parametrize("uri_options", [{}, {"username": "user", "password": "pencil"}], ids=["none", "credentials"])
 async def test_2_an_arbitrary_auth_mechanism_is_accepted(
-    monkeypatch: pytest.MonkeyPatch, uri_options: dict[str, Any]
+    deployment: ScriptedDeployment, uri_options: dict[str, Any]
 ) -> None:
     """Prose test 2: a mechanism that nobody knows in saslSupportedMechs is no error."""
-    deployment = ScriptedDeployment(["a:1"])
     server, scram = deployment["a:1"], ScramServer("SCRAM-SHA-256", b"pencil")
     server.hello = {"saslSupportedMechs": ["ARBITRARY", "SCRAM-SHA-256"]}
     server.on("saslStart", scram.answer)
     server.on("saslContinue", scram.answer)
-    async with scripted_client(deployment, **uri_options) as client:
-        core = client._core
-        assert isinstance(core, Core)
-        core.enter()
-
-        async def at_once(function: Any, until: float) -> Any:
-            return function()
-
-        # In virtual time, nothing may wait for a thread.
-        assert core._runtime is not None
-        monkeypatch.setattr(core._runtime, "run_in_thread", at_once, raising=False)
+    async with scripted_client(deployment, world={"runtime": threadless}, **uri_options) as client:
         assert (await client.admin.command("ping"))["ok"] == 1
     assert scram.is_authenticated is bool(uri_options)
 
@@ -78,11 +72,6 @@ class Handshakes:
         assert not later
         document: Document = first.document["client"]
         return document
-
-
-@pytest.fixture
-async def deployment() -> ScriptedDeployment:
-    return ScriptedDeployment(["a:1"])
 
 
 @pytest.fixture
