@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import socket
-import threading
-from contextlib import contextmanager, suppress
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,6 +16,7 @@ from motorlite.errors import AutoReconnect, CertificateError, NetworkTimeout, Pr
 from tests.support.event_loops import EVERY_LOOP
 from tests.support.peers import PATIENCE, listening, message, server_context
 from tests.support.socks5_server import Socks5Server
+from tests.support.threaded_server import EchoServer
 
 if TYPE_CHECKING:
     import ssl
@@ -38,43 +37,11 @@ def proxy() -> Iterator[Socks5Server]:
         yield server
 
 
-@contextmanager
-def echo(tls: ssl.SSLContext | None = None) -> Iterator[int]:
-    """A server that answers each connection's bytes with themselves; its port."""
-    listener = socket.create_server(("127.0.0.1", 0))
-    accepted: list[socket.socket] = []
-    is_over = threading.Event()
-
-    def serve() -> None:
-        with suppress(OSError):
-            while True:
-                plain, _ = listener.accept()
-                plain.settimeout(PATIENCE)
-                accepted.append(plain.dup())
-                if is_over.is_set():  # too late for the end to know of it
-                    accepted.pop().close()
-                    plain.close()
-                    return
-                with (
-                    suppress(OSError),
-                    plain if tls is None else tls.wrap_socket(plain, server_side=True) as connection,
-                ):
-                    while data := connection.recv(65536):
-                        connection.sendall(data)
-
-    thread = threading.Thread(target=serve)
-    thread.start()
-    try:
-        yield listener.getsockname()[1]
-    finally:
-        # The client's loop does not run meanwhile, so it cannot close its side.
-        is_over.set()
-        for sock in (listener, *accepted):
-            with suppress(OSError):
-                sock.shutdown(socket.SHUT_RDWR)
-            sock.close()
-        thread.join(PATIENCE)
-        assert not thread.is_alive()
+@pytest.fixture
+def port() -> Iterator[int]:
+    """Where an echo server listens."""
+    with EchoServer() as server:
+        yield server.port
 
 
 async def connect(
@@ -107,25 +74,23 @@ async def failure(address: Address, proxy: Socks5Server | ProxyOptions, text: st
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
-async def test_through_the_proxy(host: str, proxy: Socks5Server) -> None:
-    with echo() as port:
-        await assert_works(await connect((host, port), proxy))
-        assert proxy.requests == [(host, port)]
-        assert proxy.methods == [b"\0"]
+async def test_through_the_proxy(host: str, proxy: Socks5Server, port: int) -> None:
+    await assert_works(await connect((host, port), proxy))
+    assert proxy.requests == [(host, port)]
+    assert proxy.methods == [b"\0"]
 
 
-async def test_a_name_that_only_the_proxy_knows() -> None:
-    with echo() as port, Socks5Server(map_to={"db.internal.invalid:27017": ("127.0.0.1", port)}) as proxy:
+async def test_a_name_that_only_the_proxy_knows(port: int) -> None:
+    with Socks5Server(map_to={"db.internal.invalid:27017": ("127.0.0.1", port)}) as proxy:
         await assert_works(await connect(("db.internal.invalid", 27017), proxy))
 
 
-async def test_the_proxys_own_name_is_looked_up(proxy: Socks5Server) -> None:
-    with echo() as port:
-        await assert_works(await connect(("127.0.0.1", port), ProxyOptions("localhost", proxy.port)))
+async def test_the_proxys_own_name_is_looked_up(proxy: Socks5Server, port: int) -> None:
+    await assert_works(await connect(("127.0.0.1", port), ProxyOptions("localhost", proxy.port)))
 
 
-async def test_authentication() -> None:
-    with echo() as port, Socks5Server("üser", "p4ss" * 60) as proxy:
+async def test_authentication(port: int) -> None:
+    with Socks5Server("üser", "p4ss" * 60) as proxy:
         options = ProxyOptions("127.0.0.1", proxy.port, "üser", "p4ss" * 60)
         await assert_works(await connect(("127.0.0.1", port), options))
         assert proxy.methods == [b"\0\2"], "the proxy has the choice"
@@ -135,11 +100,10 @@ async def test_authentication() -> None:
         await failure(("127.0.0.1", port), proxy, "it requires authentication")
 
 
-async def test_answers_in_pieces(proxy: Socks5Server) -> None:
+async def test_answers_in_pieces(proxy: Socks5Server, port: int) -> None:
     proxy.dribbles = True
     proxy.name_in_reply = 200
-    with echo() as port:
-        await assert_works(await connect(("127.0.0.1", port), proxy))
+    await assert_works(await connect(("127.0.0.1", port), proxy))
 
 
 @pytest.mark.parametrize("is_secured", [False, True], ids=["plain", "tls"])
@@ -147,26 +111,26 @@ async def test_nothing_may_follow_the_reply(
     is_secured: bool, proxy: Socks5Server, certificates: Certificates, trusting: ssl.SSLContext
 ) -> None:
     """A server never speaks first: it is the proxy, or somebody on the way to it, who puts words into its mouth."""
-    with echo(server_context(certificates) if is_secured else None) as port:
+    with EchoServer(server_context(certificates) if is_secured else None) as echo:
         for trailing in (b"\1", message(70), message(70)[:20], b"\xff" * 20):
             proxy.trailing = trailing
             await failure(
-                ("127.0.0.1", port),
+                ("127.0.0.1", echo.port),
                 proxy,
                 "did not connect: bytes followed its reply",
                 tls=trusting if is_secured else None,
             )
         proxy.trailing = b""
-        await assert_works(await connect(("127.0.0.1", port), proxy, trusting if is_secured else None))
+        await assert_works(await connect(("127.0.0.1", echo.port), proxy, trusting if is_secured else None))
 
 
 async def test_tls_is_for_the_server_and_its_name(
     proxy: Socks5Server, certificates: Certificates, trusting: ssl.SSLContext
 ) -> None:
-    with echo(server_context(certificates)) as port:
-        await assert_works(await connect(("localhost", port), proxy, trusting))
+    with EchoServer(server_context(certificates)) as echo:
+        await assert_works(await connect(("localhost", echo.port), proxy, trusting))
         with (
-            Socks5Server(map_to={"elsewhere.example:1": ("127.0.0.1", port)}) as other,
+            Socks5Server(map_to={"elsewhere.example:1": ("127.0.0.1", echo.port)}) as other,
             pytest.raises(CertificateError, match=r"^elsewhere\.example:1: TLS failed: .*mismatch"),
         ):
             await connect(("elsewhere.example", 1), other, trusting)
