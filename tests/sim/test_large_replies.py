@@ -28,7 +28,7 @@ from tests.support.events import Recorder
 from tests.support.kept_errors import garbage, without_collector
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     from motorlite.testing.scripted import ScriptedServer
     from tests.support.clients import Client
@@ -145,17 +145,24 @@ async def test_codec_options(scene: Scene, kind: str) -> None:
 # --- leaving in between ---
 
 
+async def at_every_point(once: Callable[[int], Awaitable[bool]]) -> None:
+    """Cancel at one point after the other, until the work ends before it is reached."""
+    point = 1
+    while await once(point):
+        point += 1
+    assert point > SLICES
+
+
 @pytest.mark.parametrize("late", [False, True])
 @pytest.mark.parametrize("services", [0, 1], ids=["replica set", "load balanced"])
 async def test_cancelled_while_the_cursor_opens(services: int, late: bool) -> None:
     async with scenery(services=services) as scene:
-        reached, point = True, 0
-        while reached:
-            point += 1
+
+        async def once(point: int) -> bool:
             await settle(lambda: anyio.sleep(3))
             scene.server.received.clear()
             cursor = scene.coll.find()
-            reached = await cancel_at(lambda: cursor.to_list(COUNT), point, late=late)  # noqa: B023
+            reached = await cancel_at(lambda: cursor.to_list(COUNT), point, late=late)
             assert gc.isenabled()
             await settle(lambda: anyio.sleep(3))
             # Behind a load balancer, an open cursor has its connection.
@@ -167,32 +174,21 @@ async def test_cancelled_while_the_cursor_opens(services: int, late: bool) -> No
             await cursor.close()
             # It was not opened, so another one is.
             assert await scene.coll.find().to_list(1) == documents()[:1]
-        assert point > SLICES
+            return reached
+
+        await at_every_point(once)
 
 
 @pytest.mark.parametrize("late", [False, True])
 async def test_cancelled_while_a_batch_arrives(scene: Scene, late: bool) -> None:
-    async def second() -> None:
+    async def once(point: int) -> bool:
         scene.server.on("getMore", *[SECOND, LAST] * 50)
         cursor = scene.coll.find()
         await cursor.to_list(COUNT)
         scene.server.received.clear()
-        opened.append(cursor)
-        async with anyio.create_task_group() as group:
-            group.start_soon(stop_at, cursor)
-
-    async def stop_at(cursor: Any) -> None:
-        reached.append(await cancel_at(cursor.to_list, point, late=late))
-
-    opened: list[Any] = []
-    reached: list[bool] = []
-    point = 0
-    while not reached or reached[-1]:
-        point += 1
-        await second()
-        cursor = opened[-1]
+        reached = await cancel_at(cursor.to_list, point, late=late)
         assert gc.isenabled()
-        if reached[-1]:
+        if reached:
             # As after any other getMore that was cancelled: documents may be missing, and it says so.
             with pytest.raises(InvalidOperation, match="a getMore failed or was cancelled"):
                 await cursor.next()
@@ -200,13 +196,13 @@ async def test_cancelled_while_a_batch_arrives(scene: Scene, late: bool) -> None
             await settle(lambda: anyio.sleep(3))
             assert scene.names()[-1] == "killCursors"
         assert (scene.in_use(), scene.idle()) == (0, 1)
-    assert point > SLICES
+        return reached
+
+    await at_every_point(once)
 
 
 async def test_cancelled_while_an_exhaust_cursor_reads(scene: Scene) -> None:
-    reached, point = True, 0
-    while reached:
-        point += 1
+    async def once(point: int) -> bool:
         scene.server.on("getMore", *[SECOND, LAST])
         cursor = scene.coll.find(cursor_type=CursorType.EXHAUST)
         await cursor.to_list(COUNT)
@@ -216,25 +212,23 @@ async def test_cancelled_while_an_exhaust_cursor_reads(scene: Scene) -> None:
         await settle(lambda: anyio.sleep(3))
         assert scene.in_use() == 0
         await scene.client.db.command("ping")
-    assert point > SLICES
+        return reached
+
+    await at_every_point(once)
 
 
 async def test_cancelled_in_a_transaction(scene: Scene) -> None:
-    scene.server.on("abortTransaction", {"ok": 1})
-
-    async def read(session: Any) -> None:
-        await scene.coll.find(session=session).to_list(COUNT)
-
-    reached, point = True, 0
-    while reached:
-        point += 1
+    async def once(point: int) -> bool:
         async with scene.client.start_session() as session:
             await session.start_transaction()
-            reached = await cancel_at(lambda: read(session), point, late=False)
+            reached = await cancel_at(lambda: scene.coll.find(session=session).to_list(COUNT), point, late=False)
             await session.abort_transaction()
         await settle(lambda: anyio.sleep(3))
         assert scene.in_use() == 0
-    assert point > SLICES
+        return reached
+
+    scene.server.on("abortTransaction", {"ok": 1})
+    await at_every_point(once)
 
 
 async def test_a_cancelled_command_has_failed(scene: Scene) -> None:
@@ -264,15 +258,16 @@ async def test_a_change_stream_loses_no_change(late: bool) -> None:
     deployment["a:1"].on("getMore", large(log.get_more))
     async with scripted_client(deployment) as client:
         await client.aconnect(timeoutMS=0)
-        reached, point = True, 0
-        while reached:
-            point += 1
+
+        async def once(point: int) -> bool:
             async with client.db.coll.watch(resume_after=token(0)) as stream:
                 reached = await cancel_at(lambda: stream.to_list(50), point, late=late)
                 rest = await stream.to_list(60)
                 found = [each["fullDocument"]["_id"] for each in rest]
                 assert found == list(range(1 if reached else 51, 61))
-        assert point > SLICES
+            return reached
+
+        await at_every_point(once)
 
 
 async def test_a_deadline_that_passes_between_slices_ends_nothing(

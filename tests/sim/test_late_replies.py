@@ -10,7 +10,7 @@ from bson.timestamp import Timestamp
 
 from motorlite._operations.commands import RunCommand
 from motorlite._operations.cursors import GetMore
-from motorlite.errors import NetworkTimeout, PyMongoError
+from motorlite.errors import NetworkTimeout
 from motorlite.monitoring import PendingReplySucceededEvent
 from motorlite.testing.scripted import Hang, Raw, Reply, failure
 from tests.support.clients import scripted_client
@@ -274,24 +274,3 @@ async def test_closing_the_client_ends_the_waiting() -> None:
         await client.core.close()
         assert client.pool_log.words("given up|closed") == ["reply given up 1", "closed 1 poolClosed", "pool closed"]
         assert not deployment["a:1"].open_connections
-
-
-async def test_many_at_once_come_back() -> None:
-    deployment = replica_set()
-    async with driver(deployment) as client:
-        deployment["a:1"].on("find", later(FOUND, 0.6))
-        for _ in range(3):
-            async with anyio.create_task_group() as group:
-
-                async def run() -> None:
-                    with pytest.raises(PyMongoError):
-                        await client.run(find(), timeout=0.5)
-
-                for _ in range(50):
-                    group.start_soon(run)
-            await anyio.sleep(1)
-            assert counts(client)[:2] == (0, 0)
-        stats = client.core.stats().servers[A]
-        assert stats.replies_drained >= 100
-        assert stats.replies_given_up == 0
-        assert stats.connections_created <= 50

@@ -180,26 +180,6 @@ async def test_a_secondary_that_became_an_arbiter(deployment: ScriptedDeployment
     assert server.received == []
 
 
-# --- compression and limits ---
-
-
-async def test_no_limit_is_believed_that_a_message_cannot_have(deployment: ScriptedDeployment) -> None:
-    names = ("maxBsonObjectSize", "maxMessageSizeBytes", "maxWriteBatchSize")
-    deployment["a:1"].hello = dict.fromkeys(names, 2**62)
-    async with driver(deployment) as client:
-        facts = client.server().pool.state.idle[0].facts
-        assert (facts.max_bson_object_size, facts.max_message_size, facts.max_write_batch_size) == (2**31 - 1,) * 3
-
-
-async def test_a_service_id_counts_behind_a_load_balancer_only(deployment: ScriptedDeployment) -> None:
-    deployment["a:1"].hello = {"serviceId": ObjectId()}
-    async with driver(deployment) as client:
-        connection = client.server().pool.state.idle[0]
-        assert connection.service_id is None
-        deployment["a:1"].drop_connections()
-        await client.run(find())
-
-
 # --- hosts ---
 
 

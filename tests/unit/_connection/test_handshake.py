@@ -126,25 +126,10 @@ def test_a_bare_reply() -> None:
     assert handshake.compression == ()
 
 
-@pytest.mark.parametrize(
-    ("fields", "load_balanced", "kind"),
-    [
-        ({}, False, "standalone"),
-        ({"msg": "isdbgrid"}, False, "mongos"),
-        ({"setName": "rs"}, False, "member"),
-        ({"isreplicaset": True}, False, "member"),
-        ({"setName": "rs", "arbiterOnly": True}, False, "arbiter"),
-        ({"msg": "isdbgrid", "serviceId": ObjectId()}, True, "mongos balanced"),
-        ({"serviceId": ObjectId()}, True, "balanced"),
-    ],
-)
-def test_kinds_of_servers(fields: dict[str, Any], load_balanced: bool, kind: str) -> None:
-    handshake = parse_hello(ADDRESS, {"ok": 1, "maxWireVersion": 17, **fields}, load_balanced)
-    facts = handshake.facts
-    assert facts.is_standalone is ("standalone" in kind)
-    assert facts.is_mongos is ("mongos" in kind)
-    assert facts.is_load_balanced is ("balanced" in kind)
-    assert handshake.is_arbiter is ("arbiter" in kind)
+def test_no_limit_is_believed_that_a_message_cannot_have() -> None:
+    names = ("maxBsonObjectSize", "maxMessageSizeBytes", "maxWriteBatchSize")
+    facts = parse_hello(ADDRESS, {"ok": 1, "maxWireVersion": 8, **dict.fromkeys(names, 2**62)}, False).facts
+    assert (facts.max_bson_object_size, facts.max_message_size, facts.max_write_batch_size) == (2**31 - 1,) * 3
 
 
 # The fields that decide what a server is.
@@ -217,6 +202,8 @@ def test_a_service_behind_a_load_balancer() -> None:
     reply = {"ok": 1, "maxWireVersion": 17, "serviceId": service_id, "logicalSessionTimeoutMinutes": 30}
     handshake = parse_hello(ADDRESS, reply, True)
     assert handshake.service_id == service_id
+    assert handshake.facts.is_load_balanced
+    assert not handshake.facts.is_standalone
     assert handshake.facts.supports_sessions
     assert handshake.facts.session_timeout_minutes is None, "sessions do not expire for the client"
     with pytest.raises(ProtocolError, match="serviceId must be an ObjectId, got int"):

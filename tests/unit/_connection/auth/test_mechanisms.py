@@ -140,22 +140,6 @@ def test_arbiters_know_no_users(mechanism: str | None) -> None:
         authentication.conversation(answer)
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {},
-        {"msg": "isdbgrid"},
-        {"setName": "rs", "isWritablePrimary": True},
-        {"setName": "rs", "secondary": True},
-        {"setName": "rs", "hidden": True},
-        {"isreplicaset": True},
-    ],
-    ids=str,
-)
-def test_a_server_that_only_calls_itself_an_arbiter_is_authenticated_to(fields: dict[str, Any]) -> None:
-    assert first_command(begin(), handshake(**fields, arbiterOnly=True))["saslStart"] == 1
-
-
 @pytest.mark.parametrize("mechanism", ["GSSAPI", "MONGODB-CR"])
 def test_unsupported_mechanisms_name_the_supported(mechanism: str) -> None:
     supported = "SCRAM-SHA-256, SCRAM-SHA-1, MONGODB-X509, PLAIN, MONGODB-AWS, MONGODB-OIDC"
