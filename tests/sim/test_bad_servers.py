@@ -178,32 +178,29 @@ async def test_no_reply_in_time(answer: Answer, limit: str) -> None:
         await check_health(client)
 
 
-@pytest.mark.parametrize(
-    "surplus", [encode_reply(5, 4, FOUND), WHOLE[:1], b"\xff" * 30], ids=["message", "part", "garbage"]
-)
+# What nobody asked for.
+SPOIL: dict[str, Callable[[ScriptedServer, MemoryStream], None]] = {
+    "message": lambda _, stream: stream.deliver(WHOLE),
+    "part": lambda _, stream: stream.deliver(WHOLE[:1]),
+    "garbage": lambda _, stream: stream.deliver(b"\xff" * 30),
+    "the end": lambda server, stream: server.drop_connections(stream),
+}
+
+
+@pytest.mark.parametrize("spoil", SPOIL.values(), ids=list(SPOIL))
 @pytest.mark.parametrize("pause", [0.0, 0.5, 2.0])
-async def test_more_than_was_asked_for(pause: float, surplus: bytes) -> None:
-    """The connection that was lied to ends; the next operation has another one, and no error."""
+async def test_what_comes_to_an_idle_connection(
+    pause: float, spoil: Callable[[ScriptedServer, MemoryStream], None]
+) -> None:
+    """The connection ends; the next operation has another one, and no error."""
     deployment = ScriptedDeployment(["a:1"])
     async with driver(deployment, retryReads=False, connect=False) as client:
         await client.run()
-        deployment["a:1"].on("find", FOUND)
         stream: Any = client.server("a").pool.state.idle[0].stream
         await anyio.sleep(pause)
-        stream.deliver(surplus)
-        assert (await client.run(find())).reply.documents == [{"_id": 1}]
+        spoil(deployment["a:1"], stream)
+        await check_health(client)
         assert stream.is_closed
-        await check_health(client)
-
-
-async def test_closed_while_idle() -> None:
-    deployment = ScriptedDeployment(["a:1"])
-    async with driver(deployment, connect=False) as client:
-        await client.run()
-        (connection,) = client.server("a").pool.state.idle
-        stream: Any = connection.stream
-        deployment["a:1"].drop_connections(stream)
-        await check_health(client)
         assert client.pool_log.words("closed|cleared") == ["closed 1 error"]
 
 
@@ -289,15 +286,7 @@ async def test_an_unsolicited_message_to_a_monitor() -> None:
 PLAIN: dict[str, Any] = {"username": "ada", "password": "pencil", "authMechanism": "PLAIN", "tls": True}
 
 
-@pytest.mark.parametrize(
-    "spoil",
-    [
-        lambda server, stream: stream.deliver(b"x"),
-        lambda server, stream: stream.deliver(WHOLE),
-        lambda server, stream: server.drop_connections(stream),
-    ],
-    ids=["a byte", "a message", "the end"],
-)
+@pytest.mark.parametrize("spoil", SPOIL.values(), ids=list(SPOIL))
 @pytest.mark.parametrize(("last", "options"), [("isMaster", {}), ("saslStart", PLAIN)], ids=["hello", "authentication"])
 async def test_a_handshake_that_is_followed_by_something(
     last: str,
