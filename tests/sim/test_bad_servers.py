@@ -137,6 +137,7 @@ async def test_an_operation(
         server.on(name, answer)
         error = await fails(client, make())
         check(error, kind, text)
+        assert not client.server("a").pool.state.pending, "nothing that this connection sends is awaited"
         assert error.attempts == 1
         assert len(server.commands(name)) == 1, "it is not repeated behind anybody's back"
         server.on(name)

@@ -14,11 +14,10 @@ import bson
 import pytest
 from bson.codec_options import CodecOptions, TypeDecoder, TypeRegistry
 from bson.errors import InvalidBSON
-from bson.raw_bson import RawBSONDocument
 
 from motorlite import CursorType
 from motorlite._connection.decoding import Decoder
-from motorlite.errors import InvalidOperation, ProtocolError
+from motorlite.errors import InvalidOperation
 from motorlite.monitoring import CommandFailedEvent, CommandStartedEvent, CommandSucceededEvent
 from motorlite.testing.scripted import ScriptedDeployment
 from tests.support.cancellation import cancel_at, settle
@@ -121,25 +120,6 @@ async def test_all_documents_arrive(scene: Scene, reader: str) -> None:
     )
     assert scene.in_use() == 0
     assert gc.isenabled()
-
-
-class Shout(TypeDecoder):
-    bson_type = str
-
-    def transform_bson(self, value: str) -> str:
-        return value.upper()
-
-
-@pytest.mark.parametrize("kind", ["raw", "decoder"])
-async def test_codec_options(scene: Scene, kind: str) -> None:
-    options: Any = CodecOptions(type_registry=TypeRegistry([Shout()]))
-    if kind == "raw":
-        options = CodecOptions(document_class=RawBSONDocument)
-    found = await scene.coll.with_options(codec_options=options).find().to_list()
-    if kind == "raw":
-        assert [bson.decode(document.raw) for document in found] == ALL
-    else:
-        assert [document["text"] for document in found] == ["X" * 10_300] * 3 * COUNT
 
 
 # --- leaving in between ---
@@ -310,16 +290,6 @@ async def test_a_value_that_python_cannot_represent(scene: Scene) -> None:
     await settle(lambda: anyio.sleep(3))
     assert scene.names() == ["find", "getMore", "killCursors"]
     assert (scene.in_use(), scene.idle()) == (0, 1)
-
-
-@pytest.mark.parametrize("lie", [5, "text", {"0": {}}, [*documents(), 5], [*documents(), "text"]])
-async def test_a_batch_that_is_none_is_a_protocol_error(scene: Scene, lie: Any) -> None:
-    padding = {"padding": "x" * 500_000}
-    scene.server.on("find", {"cursor": {"id": 7, "ns": "db.coll", "firstBatch": lie}, **padding})
-    with pytest.raises(ProtocolError, match="the server sent a malformed reply: firstBatch"):
-        await scene.coll.find().to_list()
-    await settle(lambda: anyio.sleep(3))
-    assert scene.in_use() == 0
 
 
 async def test_no_error_keeps_a_reply_alive(scene: Scene) -> None:

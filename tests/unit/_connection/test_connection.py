@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -140,27 +142,24 @@ async def test_a_command_and_its_reply() -> None:
 
 async def test_nothing_is_awaited_after_an_unacknowledged_command() -> None:
     peer = Peer()
-    await peer.connection.send_only(op_msg.encode(9, b"\x05\0\0\0\0", (), op_msg.MORE_TO_COME), peer.now() + 5)
+    message = op_msg.encode(9, b"\x05\0\0\0\0", (), op_msg.MORE_TO_COME)
+    await peer.connection.send_only(message, peer.now() + 5)
     assert peer.messages[0].request_id == 9
-    peer.stream.close()
-    with pytest.raises(AutoReconnect, match=r"the server closed the connection"):
-        await peer.connection.send_only(b"", peer.now() + 5)
-
-
-async def test_half_a_message_sent() -> None:
-    peer = Peer()
+    # Of half a message, nobody knows what the server makes.
     peer.stream.is_stalled = True
     with pytest.raises(NetworkTimeout):
-        await peer.connection.send_only(op_msg.encode(9, b"\x05\0\0\0\0"), peer.now() + 5)
+        await peer.connection.send_only(message, peer.now() + 5)
     assert peer.was_closed
 
 
-async def test_no_reply_in_time() -> None:
+@pytest.mark.parametrize("is_cancelled", [False, True])
+async def test_no_reply_in_time(is_cancelled: bool) -> None:
     peer = Peer()
     begun = peer.now()
-    with pytest.raises(NetworkTimeout, match="a:1: no reply in time"):
+    with anyio.move_on_after(1 if is_cancelled else inf) as scope, suppress(NetworkTimeout):
         await peer.connection.command("db", {"ping": 1}, begun + 5)
-    assert peer.now() == begun + 5
+    assert scope.cancelled_caught is is_cancelled
+    assert peer.now() == begun + (1 if is_cancelled else 5)
     assert peer.connection.progress is Progress.IN_FLIGHT
     assert peer.was_closed, "its reply would be somebody else's"
 
@@ -174,13 +173,6 @@ async def test_a_reply_that_is_no_bson() -> None:
         peer.stream.deliver(bytes(reply))
     assert isinstance(outcome[0], ProtocolError)
     assert "the server sent a reply that is not valid BSON" in str(outcome[0])
-    assert peer.was_closed
-
-
-async def test_a_cancelled_request_spoils_the_connection() -> None:
-    peer = Peer()
-    with anyio.move_on_after(1):
-        await peer.connection.command("db", {"ping": 1}, peer.now() + 5)
     assert peer.was_closed
 
 
@@ -303,15 +295,6 @@ async def test_waiting_for_an_owed_reply_can_go_on() -> None:
     assert connection.owed is None
 
 
-async def test_an_owed_reply_that_does_not_come_closes_the_connection() -> None:
-    peer = Peer()
-    connection = peer.connection
-    connection.owed, connection.owed_until = 7, peer.now() + 0.01
-    with pytest.raises(NetworkTimeout):
-        await connection.receive_owed(connection.owed_until)
-    assert peer.was_closed
-
-
 @pytest.mark.parametrize(
     ("name", "field", "what"),
     [("insert", "documents", "document"), ("update", "updates", "update"), ("delete", "deletes", "delete")],
@@ -332,9 +315,6 @@ def test_too_large_a_statement_of_an_unacknowledged_write(name: str, field: str,
         DocumentTooLarge, match=f"the {what} has 1001 bytes, more than the 1000 that the server accepts"
     ):
         encoded(1001, is_acknowledged=False)
-
-
-def test_other_unacknowledged_commands_may_be_larger_than_a_document() -> None:
-    server = facts(maxBsonObjectSize=1000)
-    for document in ({"findAndModify": "c", "update": {"s": "x" * 1100}}, {"insert": "c", "s": "x" * 1100}):
-        encode_command(document, DEFAULT_CODEC_OPTIONS, (), 1, server, is_acknowledged=False)
+    # Other commands may be larger than a document.
+    for other in ({"findAndModify": "c", "update": {"s": "x" * 1100}}, {name: "c", "s": "x" * 1100}):
+        encode_command(other, DEFAULT_CODEC_OPTIONS, (), 1, server, is_acknowledged=False)

@@ -85,10 +85,6 @@ async def test_a_name_that_only_the_proxy_knows(port: int) -> None:
         await assert_works(await connect(("db.internal.invalid", 27017), proxy))
 
 
-async def test_the_proxys_own_name_is_looked_up(proxy: Socks5Server, port: int) -> None:
-    await assert_works(await connect(("127.0.0.1", port), ProxyOptions("localhost", proxy.port)))
-
-
 async def test_authentication(port: int) -> None:
     with Socks5Server("üser", "p4ss" * 60) as proxy:
         options = ProxyOptions("127.0.0.1", proxy.port, "üser", "p4ss" * 60)
@@ -188,11 +184,6 @@ async def test_the_proxy_hangs(stage: str, proxy: Socks5Server) -> None:
     assert isinstance(error, ProxyTimeout)
     assert isinstance(error, NetworkTimeout)
     assert error.timeout
-
-
-async def test_a_limit_in_the_past(proxy: Socks5Server) -> None:
-    error = await failure(("db", 1), proxy, "did not connect in time", seconds=-1)
-    assert isinstance(error, ProxyTimeout)
 
 
 @pytest.mark.slow

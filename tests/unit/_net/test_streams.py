@@ -165,17 +165,6 @@ async def test_a_reply_in_small_pieces(link: Link) -> None:
     await goes_on(link)
 
 
-async def test_a_reply_and_half_of_the_next(link: Link) -> None:
-    second = message(500, 7)
-    link.stream.expect_more(True)
-    assert await exchange(link, REQUEST, REPLY + second[:20]) == REPLY
-    async with anyio.create_task_group() as group:
-        group.start_soon(link.peer.write, second[20:])
-        assert await link.stream.receive(inf) == second
-    link.stream.expect_more(False)
-    await goes_on(link)
-
-
 # --- time limits ---
 
 

@@ -119,20 +119,18 @@ def test_less_verification(certificates: bool, hostnames: bool, checked: bool, m
     assert context.verify_mode == mode
 
 
-def test_an_authority_of_ones_own_is_the_only_one(certificates: Certificates) -> None:
-    context = make_context(TLSOptions(ca_file=str(certificates.ca_file)))
-    assert context.cert_store_stats()["x509_ca"] == 1
-    handshake(context, server_context(certificates))
-    with pytest.raises(ssl.SSLCertVerificationError):
-        handshake(context, server_context(certificates), "elsewhere.example")
-
-
-def test_other_authorities_are_not_trusted(certificates: Certificates) -> None:
-    for context in (make_context(TLSOptions()), make_context(TLSOptions(ca_file=str(certificates.ca_file)))):
-        other = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        trustme.CA().issue_cert("localhost").configure_cert(other)
+def test_an_authority_of_ones_own_is_the_only_one(certificates: Certificates, trusting: ssl.SSLContext) -> None:
+    assert trusting.cert_store_stats()["x509_ca"] == 1
+    handshake(trusting, server_context(certificates))
+    stranger = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    trustme.CA().issue_cert("localhost").configure_cert(stranger)
+    for context, server, host in (
+        (trusting, server_context(certificates), "elsewhere.example"),
+        (trusting, stranger, "localhost"),
+        (make_context(TLSOptions()), stranger, "localhost"),
+    ):
         with pytest.raises(ssl.SSLCertVerificationError):
-            handshake(context, other)
+            handshake(context, server, host)
 
 
 def test_revoked_certificates(tmp_path: Path) -> None:
