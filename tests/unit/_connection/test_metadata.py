@@ -67,6 +67,12 @@ def test_what_is_unknown_is_left_out() -> None:
     assert set(document) == {"driver", "os", "platform"}
 
 
+def test_an_empty_string_appends_nothing() -> None:
+    document = metadata(info=("library", "", ""))
+    assert document["driver"] == {"name": "motorlite|library", "version": __version__}
+    assert document["platform"] == PLATFORM
+
+
 # Handshake specification, prose test 1; its cases by number.
 ENVIRONMENTS: dict[str, tuple[dict[str, str], dict[str, Any] | None]] = {
     "1 aws": (
