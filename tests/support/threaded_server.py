@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from contextlib import suppress
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final, Self
 
 if TYPE_CHECKING:
@@ -24,7 +25,8 @@ class ThreadedServer:
         self._tls = tls
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.address: Address = self._listener.getsockname()
-        self._sockets: list[socket.socket] = []
+        # What is open; whoever opens more adds it.
+        self.sockets: set[socket.socket] = set()
         self._threads: list[threading.Thread] = []
         self._is_closed = False
 
@@ -33,48 +35,55 @@ class ThreadedServer:
         return self.address[1] or 0
 
     def converse(self, connection: socket.socket, number: int) -> None:
-        """Talk on the connection with this number, within TLS if there is a context; OSError ends it."""
+        """Talk on the connection with this number, within TLS if there is a context; OSError or EOFError ends it."""
         raise NotImplementedError
 
+    def drop_connections(self) -> None:
+        """Close all open connections, as a crash does."""
+        for sock in list(self.sockets):
+            with suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
+
+    def start(self, function: Callable[..., None], *args: Any) -> None:
+        thread = threading.Thread(target=function, args=args)
+        self._threads.append(thread)
+        thread.start()
+
     def __enter__(self) -> Self:
-        self._start(self._accept)
+        self.start(self._accept)
         return self
 
     def __exit__(
         self, _kind: type[BaseException] | None, _error: BaseException | None, _at: TracebackType | None
     ) -> None:
         self._is_closed = True
-        for sock in (self._listener, *self._sockets):
-            with suppress(OSError):
-                sock.shutdown(socket.SHUT_RDWR)
-            sock.close()
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self.drop_connections()
         for thread in self._threads:
             thread.join(PATIENCE)
             assert not thread.is_alive()
-        for sock in self._sockets:  # also those that came too late for the first time
-            sock.close()
-
-    def _start(self, function: Callable[..., None], *args: Any) -> None:
-        thread = threading.Thread(target=function, args=args)
-        self._threads.append(thread)
-        thread.start()
 
     def _accept(self) -> None:
         with suppress(OSError):
-            while True:
+            for number in count(1):
                 connection, _ = self._listener.accept()
-                connection.settimeout(PATIENCE)
-                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                self._sockets.append(connection.dup())
-                self._start(self._serve, connection, len(self._sockets))
-                if self._is_closed:  # `__exit__` has already closed the other sockets
-                    connection.shutdown(socket.SHUT_RDWR)
+                self.start(self._serve, connection, number)
 
     def _serve(self, connection: socket.socket, number: int) -> None:
-        with suppress(OSError), connection:
-            wrapped = connection if self._tls is None else self._tls.wrap_socket(connection, server_side=True)
-            with wrapped:
-                self.converse(wrapped, number)
+        connection.settimeout(PATIENCE)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        # TLS takes the socket itself.
+        with suppress(OSError, EOFError), connection, connection.dup() as handle:
+            self.sockets.add(handle)
+            try:
+                if not self._is_closed:
+                    wrapped = connection if self._tls is None else self._tls.wrap_socket(connection, server_side=True)
+                    with wrapped:
+                        self.converse(wrapped, number)
+            finally:
+                self.sockets.discard(handle)
 
 
 class EchoServer(ThreadedServer):

@@ -60,7 +60,7 @@ class Middle(ThreadedServer):
         if self._is_first:
             connection.sendall(self._added)
         with socket.create_connection(("127.0.0.1", self._server.port), PATIENCE) as server:
-            self._sockets.append(server.dup())
+            self.sockets.add(server)
             back = threading.Thread(target=self._relay, args=[server, connection])
             back.start()
             with suppress(OSError):
@@ -72,6 +72,7 @@ class Middle(ThreadedServer):
             with suppress(OSError):
                 server.shutdown(socket.SHUT_RDWR)
             back.join()
+            self.sockets.discard(server)
 
     def _relay(self, server: socket.socket, connection: socket.socket) -> None:
         with suppress(OSError):

@@ -204,6 +204,6 @@ async def test_cancelled_in_the_conversation(stage: str, proxy: Socks5Server) ->
     assert scope.cancelled_caught
     # The proxy's threads end when the client's socket is closed: else its `__exit__` would have to drop it.
     limit = current_runtime().now() + PATIENCE
-    while proxy._sockets:
+    while proxy.sockets:
         assert current_runtime().now() < limit
         await anyio.sleep(0.002)
