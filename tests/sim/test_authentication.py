@@ -547,6 +547,12 @@ def chain(error: BaseException) -> str:
     return "\n".join(texts)
 
 
+def told(error: BaseException, caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What the error and the logs show."""
+    assert "Checkout started" in caplog.text, "the logs are looked at"
+    return [chain(error), caplog.text, *(repr(vars(record)) for record in caplog.records)]
+
+
 WAYS: dict[str, dict[str, Any]] = {
     "SCRAM": {"username": f"user-{SECRET}", "password": SECRET},
     "SCRAM-SHA-1": {"username": f"user-{SECRET}", "password": SECRET, "authMechanism": "SCRAM-SHA-1"},
@@ -619,8 +625,7 @@ async def test_secrets_stay_secret(
             shown = [repr(item) for item in (client, client.stats(), client["db"]["coll"], client.options)]
     if where == "again":
         assert listener.history == ["started find", "failed find"]
-    assert "Checkout started" in caplog.text, "the logs are looked at"
-    shown += [chain(caught.value), caplog.text, *(repr(vars(record)) for record in caplog.records)]
+    shown += told(caught.value, caplog)
     shown += [repr(event) for event in listener.of(CommandEvent, RetryEvent, PoolClearedEvent)]
     visible = "\n".join(shown)
     # The configuration names the user, and so does the error of a failed authentication.
@@ -666,9 +671,7 @@ async def test_secrets_that_no_message_can_hold_stay_secret(
         async with _client(deployment, [Recorder()], options) as client:
             with pytest.raises(expected, match=text) as caught:
                 await client["db"]["coll"].find_one()
-    assert "Checkout started" in caplog.text, "the logs are looked at"
-    shown = [chain(caught.value), caplog.text, *(repr(vars(record)) for record in caplog.records)]
-    assert SECRET not in "\n".join(shown)
+    assert SECRET not in "\n".join(told(caught.value, caplog))
 
 
 def _client(

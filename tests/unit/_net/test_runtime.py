@@ -133,24 +133,6 @@ async def test_cancelled_in_the_moment_of_the_offer(order: str) -> None:
         assert waiter.take_back() is None
 
 
-async def test_offered_in_the_moment_of_the_timeout() -> None:
-    waiter = current_runtime().waiter()
-    received: list[Any] = []
-    accepted: list[bool] = []
-
-    async def wait() -> None:
-        received.append(await waiting(waiter, START + 1))
-
-    async def offer() -> None:
-        await anyio.sleep(1)
-        accepted.append(waiter.offer("value"))
-
-    async with anyio.create_task_group() as group:
-        group.start_soon(offer)
-        group.start_soon(wait)
-    assert (received, accepted) in ((["value"], [True]), (["timeout"], [False]))
-
-
 @pytest.mark.parametrize("before", [True, False])
 @pytest.mark.parametrize("event", ["offer", "cancellation"])
 def test_the_moment_of_the_timeout_on_asyncio(event: str, before: bool) -> None:
@@ -235,6 +217,11 @@ class Background:
             host.spawn(anyio.sleep, 3600)
 
 
+def hosted() -> tuple[Background, Host]:
+    background = Background()
+    return background, current_runtime().host("test", background.on_end)
+
+
 async def test_background_work_knows_nothing_of_its_caller() -> None:
     background = Background()
     token = variable.set("the caller's")
@@ -273,8 +260,7 @@ async def test_the_host_outlives_its_maker() -> None:
 
 
 async def test_close_cancels_and_waits() -> None:
-    background = Background()
-    host = current_runtime().host("test", background.on_end)
+    background, host = hosted()
     host.spawn(background.slowly, "one")
     await anyio.sleep(1)
     host.spawn(background.slowly, "two")
@@ -292,8 +278,7 @@ async def test_close_cancels_and_waits() -> None:
 
 
 async def test_close_at_once() -> None:
-    background = Background()
-    host = current_runtime().host("test", background.on_end)
+    background, host = hosted()
     host.spawn(anyio.sleep, 60)
     await host.close()
     assert anyio.current_time() == START
@@ -301,8 +286,7 @@ async def test_close_at_once() -> None:
 
 
 async def test_a_close_that_is_cancelled_goes_on() -> None:
-    background = Background()
-    host = current_runtime().host("test", background.on_end)
+    background, host = hosted()
     host.spawn(background.slowly, "one")
     await anyio.sleep(1)
     assert not host.is_closed
@@ -317,8 +301,7 @@ async def test_a_close_that_is_cancelled_goes_on() -> None:
 
 
 async def test_failures_are_logged_and_go_no_further(caplog: pytest.LogCaptureFixture) -> None:
-    background = Background()
-    host = current_runtime().host("test", background.on_end)
+    background, host = hosted()
     host.spawn(background.fail)
     host.spawn(background.forever)
     with caplog.at_level(logging.ERROR, "motorlite.client"):
@@ -333,8 +316,7 @@ async def test_failures_are_logged_and_go_no_further(caplog: pytest.LogCaptureFi
 
 
 async def test_one_task_is_cancelled() -> None:
-    background = Background()
-    host = current_runtime().host("test", background.on_end)
+    background, host = hosted()
     never = host.spawn(background.forever, "never")
     never.cancel()
     one = host.spawn(background.forever, "one")
@@ -349,8 +331,7 @@ async def test_one_task_is_cancelled() -> None:
 
 
 async def test_work_that_is_spawned_while_the_host_closes_is_not_waited_for() -> None:
-    background = Background()
-    host = current_runtime().host("test", background.on_end)
+    background, host = hosted()
     host.spawn(background.spawn_at_the_end, host)
     await anyio.sleep(1)
     await host.close()
@@ -361,16 +342,12 @@ async def test_work_that_is_spawned_while_the_host_closes_is_not_waited_for() ->
 # --- the end of the event loop ---
 
 
-def run_on_asyncio(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    asyncio.run(main())
-
-
 def run_on_uvloop(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(main())
 
 
-@pytest.fixture(params=[run_on_asyncio, run_on_uvloop, trio.run], ids=["asyncio", "uvloop", "trio"])
+@pytest.fixture(params=[lambda main: asyncio.run(main()), run_on_uvloop, trio.run], ids=["asyncio", "uvloop", "trio"])
 def run(request: pytest.FixtureRequest) -> Callable[[Callable[[], Awaitable[None]]], None]:
     function: Callable[[Callable[[], Awaitable[None]]], None] = request.param
     return function
