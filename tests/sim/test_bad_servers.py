@@ -35,21 +35,22 @@ WHOLE = encode_reply(1, 0, FOUND)
 
 # What the server does, the error's type, and what its text must say.
 CLOSED = "a:1: the server closed the connection"
+OP_REPLY = WHOLE[:12] + b"\1\0\0\0" + WHOLE[16:]
+UNKNOWN_SECTION = WHOLE[:20] + b"\x07" + WHOLE[21:]
 BROKEN: dict[str, tuple[Answer, type[PyMongoError], str]] = {
     "http": (Raw(b"HTTP/1.1 400 Bad Request\r\n\r\n"), ProtocolError, "the peer speaks HTTP"),
     "zeros": (Raw(b"\x00" * 16), ProtocolError, "a message announces 0 bytes; allowed are 16"),
     "too long": (Raw(b"\xff\xff\xff\x7f" + b"x" * 60), ProtocolError, "announces 2147483647 bytes"),
     "header": (Raw(b"\x10\0\0\0" + b"\0" * 12), ProtocolError, "16 bytes is too short for OP_MSG"),
-    "OP_REPLY": (Raw(WHOLE[:12] + b"\1\0\0\0" + WHOLE[16:]), ProtocolError, "expected OP_MSG"),
+    "OP_REPLY": (Raw(OP_REPLY), ProtocolError, "expected OP_MSG"),
     "another's reply": (Raw(WHOLE), ProtocolError, "expected the reply to request"),
-    "section": (Raw(WHOLE[:20] + b"\x07" + WHOLE[21:]), ProtocolError, "section of unknown kind 7"),
+    "section": (Raw(UNKNOWN_SECTION), ProtocolError, "section of unknown kind 7"),
     "closed in the header": (Raw(WHOLE[:7], close=True), AutoReconnect, CLOSED),
     "closed in the body": (Raw(WHOLE[:40], close=True), AutoReconnect, CLOSED),
     "closed": (Close(), AutoReconnect, CLOSED),
 }
 # The same on a connection where the reply may be compressed. 25 bytes are before the compressed content.
 PACKED = compress(WHOLE, Zlib())
-OP_REPLY, UNKNOWN_SECTION = (WHOLE[:12] + b"\1\0\0\0" + WHOLE[16:], WHOLE[:20] + b"\x07" + WHOLE[21:])
 COMPRESSED: dict[str, tuple[Answer, type[PyMongoError], str]] = {
     **BROKEN,
     "short": (Raw(b"\x18\0\0\0" + PACKED[4:24]), ProtocolError, "24 bytes is too short for OP_COMPRESSED"),

@@ -159,7 +159,7 @@ async def test_a_cursor_in_a_reply_of_no_use_is_killed(
     async with driver(deployment) as client:
         with pytest.raises(error) as caught:
             await client.run(make())
-        assert isinstance(caught.value, InvalidBSON) or caught.value.reached_server
+        assert not isinstance(caught.value, PyMongoError) or caught.value.reached_server
         await anyio.sleep(1)
         (kill,) = deployment["a:1"].commands("killCursors")
         assert (kill["$db"], kill["killCursors"], kill["cursors"]) == ("db", "coll", [7])

@@ -162,6 +162,10 @@ def on_hello(answer: Answer) -> Callable[[ScriptedServer], None]:
     return lambda server: server.on("isMaster", answer)
 
 
+def on_connecting(kind: type[PyMongoError]) -> Callable[[ScriptedServer], None]:
+    return lambda server: setattr(server, "connect_error", lambda: kind("no"))
+
+
 NO_LABELS: frozenset[str] = frozenset()
 TOO_OLD = "Server at a:1 reports wire version 7 (MongoDB 4.0), but this version of motorlite requires at least 8"
 UP_TO_HELLO: dict[str, tuple[Callable[[ScriptedServer], object], type[PyMongoError], str, frozenset[str]]] = {
@@ -177,12 +181,7 @@ UP_TO_HELLO: dict[str, tuple[Callable[[ScriptedServer], object], type[PyMongoErr
     "closed in the middle": (on_hello(Raw(b"\xff\0\0\0", True)), AutoReconnect, "the server closed", OVERLOAD),
     # Names, certificates and proxies say nothing about the server.
     **{
-        kind.__name__: (
-            lambda server, kind=kind: setattr(server, "connect_error", lambda: kind("no")),
-            kind,
-            "no",
-            NO_LABELS,
-        )
+        kind.__name__: (on_connecting(kind), kind, "no", NO_LABELS)
         for kind in (NameResolutionError, CertificateError, ProxyError, ProxyTimeout)
     },
     # An answer is no overload, unless the server says so itself.

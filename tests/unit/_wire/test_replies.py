@@ -176,7 +176,9 @@ def test_a_write_concern_error_beside_another_error() -> None:
         # After these the command is sent again, which counts more.
         *((refusal(code), prefers, NotPrimaryError) for code in (91, 10107) for prefers in (True, False)),
         *((refusal(6), prefers, OperationFailure) for prefers in (True, False)),
-        *((refusal(26, writeConcernError=concern), True, OperationFailure) for concern in (None, 5, [])),
+        (refusal(26, writeConcernError=None), True, OperationFailure),
+        (refusal(26, writeConcernError=5), True, OperationFailure),
+        (refusal(26, writeConcernError=[]), True, OperationFailure),
         # Commands of the application have their own error.
         (refusal(26), False, OperationFailure),
     ],
