@@ -328,6 +328,7 @@ def test_wrong_lengths_are_a_protocol_error(name: bytes | None, change: tuple[st
 
 @given(st.integers(0, len(body(BATCH)) - 1))
 @example(0)
+@example(12)  # in the cursor's length
 def test_a_reply_that_is_cut_off_is_a_protocol_error(length: int) -> None:
     with pytest.raises(ProtocolError):
         in_slices(body(BATCH)[:length])

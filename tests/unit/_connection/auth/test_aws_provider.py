@@ -166,3 +166,8 @@ def test_credentials_that_no_request_can_hold(field: str) -> None:
         with pytest.raises(ConfigurationError, match="cannot be encoded as UTF-8") as caught:
             sources.look_up()
         assert caught.value.__context__ is None, "UnicodeEncodeError shows the text"
+
+
+def test_the_reprs_are_redacted() -> None:
+    assert repr(Sources(sdk=plain("x")).provider) == "<AwsProvider>"
+    assert repr(FROM_ENVIRONMENT) == str(FROM_ENVIRONMENT) == "<AwsCredentials>"

@@ -127,6 +127,13 @@ def test_a_person_is_asked_again_from_the_beginning() -> None:
     assert server.names == ["me"]
 
 
+def test_a_cached_token_is_enough_for_a_person_too() -> None:
+    client = Client(cached="t", human=True)
+    server = OIDCServer("t")
+    client.converse(server)
+    assert (server.shown, server.names, client.requests) == (["t"], [], [])
+
+
 def test_a_refresh_token_that_is_newer_than_the_refused_one_is_kept() -> None:
     client = Client(OIDCCallbackResult("bad", refresh_token="r2"), OIDCCallbackResult("good"), human=True)
     client.cache.refresh_token = "r1"
