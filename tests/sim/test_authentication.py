@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import traceback
+from math import inf
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -20,11 +21,12 @@ from motorlite.errors import (
     AutoReconnect,
     ConfigurationError,
     ExecutionTimeout,
+    NetworkTimeout,
     OperationFailure,
     PyMongoError,
     WaitQueueTimeoutError,
 )
-from motorlite.monitoring import CommandEvent, CommandStartedEvent, CommandSucceededEvent, PoolClearedEvent, RetryEvent
+from motorlite.monitoring import CommandEvent, PoolClearedEvent, RetryEvent
 from motorlite.retry import FailFast
 from motorlite.testing.scripted import Close, Hang, Reply, ScriptedDeployment, failure
 from tests.support.auth_servers import (
@@ -38,7 +40,7 @@ from tests.support.auth_servers import (
     threadless,
 )
 from tests.support.clients import Client, scripted_client
-from tests.support.core import EVERY_KIND, FOUND, find, gaps, hello_delay, insert
+from tests.support.core import EVERY_KIND, FOUND, fails, find, gaps, hello_delay, insert
 from tests.support.events import Recorder
 from tests.support.scram_server import ScramServer
 
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from motorlite._operations.contract import Operation
+    from motorlite.testing.scripted import Answer
 
 pytestmark = pytest.mark.anyio
 
@@ -146,15 +149,26 @@ async def test_the_negotiated_mechanism_is_kept(deployment: ScriptedDeployment) 
     assert scram.conversations == 2
 
 
-async def test_a_second_refusal_is_raised(deployment: ScriptedDeployment) -> None:
+@pytest.mark.parametrize(
+    ("answer", "options", "code", "conversations", "sent"),
+    [
+        (REAUTHENTICATE, {**SCRAM, "retryReads": True}, 391, 2, 2),
+        (failure(18), SCRAM, 18, 1, 1),
+        (REAUTHENTICATE, {}, 391, 0, 1),
+    ],
+    ids=["a second time", "another error", "no credentials"],
+)
+async def test_refusals_that_are_raised(
+    deployment: ScriptedDeployment, answer: Any, options: dict[str, Any], code: int, conversations: int, sent: int
+) -> None:
     scram = Scram(deployment)
-    deployment["a:1"].on("find", REAUTHENTICATE)
-    async with authenticating_driver(deployment, **SCRAM, retryReads=True) as client:
-        with pytest.raises(OperationFailure) as caught:
-            await client.run(find())
-    assert caught.value.code == 391
-    assert scram.conversations == 2
-    assert len(deployment["a:1"].commands("find")) == 2
+    deployment["a:1"].on("find", answer)
+    async with authenticating_driver(deployment, **options) as client:
+        error = await fails(client, find())
+    assert isinstance(error, OperationFailure)
+    assert error.code == code
+    assert scram.conversations == conversations
+    assert len(deployment["a:1"].commands("find")) == sent
 
 
 async def test_the_backoff_grows_from_connection_to_connection(deployment: ScriptedDeployment) -> None:
@@ -182,39 +196,6 @@ async def test_the_backoff_grows_from_connection_to_connection(deployment: Scrip
             pool.check_in(connection)
 
 
-async def test_other_errors_do_not_reauthenticate(deployment: ScriptedDeployment) -> None:
-    scram = Scram(deployment)
-    deployment["a:1"].on("find", failure(18))
-    async with authenticating_driver(deployment, **SCRAM) as client:
-        with pytest.raises(OperationFailure) as caught:
-            await client.run(find())
-    assert caught.value.code == 18
-    assert scram.conversations == 1
-    assert len(deployment["a:1"].commands("find")) == 1
-
-
-async def test_what_fails_before_the_second_attempt_was_not_sent(deployment: ScriptedDeployment) -> None:
-    """The server executed nothing, so a cursor whose getMore ends this way can continue."""
-    Scram(deployment)
-    deployment["a:1"].on("find", REAUTHENTICATE)
-    async with authenticating_driver(deployment, **SCRAM) as client:
-        await client.run(RunCommand("admin", {"ping": 1}))
-        deployment["a:1"].on("saslStart", failure(18))
-        with pytest.raises(OperationFailure) as caught:
-            await client.run(find())
-    assert (caught.value.code, caught.value.reached_server) == (18, False)
-    assert len(deployment["a:1"].commands("find")) == 1
-
-
-async def test_without_credentials_it_is_an_error_like_others(deployment: ScriptedDeployment) -> None:
-    deployment["a:1"].on("find", REAUTHENTICATE)
-    async with authenticating_driver(deployment) as client:
-        with pytest.raises(OperationFailure) as caught:
-            await client.run(find())
-    assert caught.value.code == 391
-    assert len(deployment["a:1"].commands("find")) == 1
-
-
 async def test_a_retryable_write_keeps_its_number(deployment: ScriptedDeployment) -> None:
     Scram(deployment)
     deployment["a:1"].on("insert", REAUTHENTICATE, {"n": 1})
@@ -235,43 +216,36 @@ async def test_a_retry_after_reauthentication(deployment: ScriptedDeployment) ->
     assert len(deployment["a:1"].commands("find")) == 3
 
 
-async def test_a_connection_that_fails_to_reauthenticate_is_closed(deployment: ScriptedDeployment) -> None:
+@pytest.mark.parametrize(
+    ("answer", "kind", "phase", "cleared"),
+    [
+        (failure(18), OperationFailure, None, 0),
+        (Close(), AutoReconnect, None, 1),
+        (Hang(), NetworkTimeout, "reply", 0),
+    ],
+    ids=["refused", "the network", "the deadline"],
+)
+async def test_a_connection_that_fails_to_reauthenticate_is_closed(
+    deployment: ScriptedDeployment, answer: Answer, kind: type[PyMongoError], phase: str | None, cleared: int
+) -> None:
+    """The server executed nothing the second time, so a cursor whose getMore ends this way can continue."""
     scram = Scram(deployment)
     async with authenticating_driver(deployment, **SCRAM) as client:
         await client.run(find())
         deployment["a:1"].on("find", REAUTHENTICATE, FOUND)
-        scram.password = b"changed"
-        with pytest.raises(OperationFailure) as caught:
-            await client.run(find())
-        assert caught.value.code == 18
-        assert len(client.server().pool.state.idle) == 0
-        scram.password = b"pencil"
-        await client.run(find())
-    assert deployment["a:1"].connections_made == 3
-
-
-async def test_the_network_fails_while_reauthenticating(deployment: ScriptedDeployment) -> None:
-    Scram(deployment)
-    async with authenticating_driver(deployment, **SCRAM) as client:
-        await client.run(find())
-        deployment["a:1"].on("find", REAUTHENTICATE, FOUND)
-        deployment["a:1"].on("saslStart", Close())
-        with pytest.raises(AutoReconnect):
-            await client.run(find())
-        assert len(client.recorder.cleared) == 1
-
-
-async def test_the_deadline_holds_while_reauthenticating(deployment: ScriptedDeployment) -> None:
-    Scram(deployment)
-    async with authenticating_driver(deployment, **SCRAM) as client:
-        await client.run(find())
-        deployment["a:1"].on("find", REAUTHENTICATE, FOUND)
-        deployment["a:1"].on("saslStart", Hang())
+        deployment["a:1"].on("saslStart", answer)
         begin = client.now
-        with pytest.raises(PyMongoError) as caught:
-            await client.run(find(), timeout=3)
-        assert (caught.value.timeout, caught.value.phase) == (True, "reply")
-        assert client.now - begin == pytest.approx(3)
+        error = await fails(client, find(), timeout=3)
+        assert client.now - begin == pytest.approx(3 if kind is NetworkTimeout else 0)
+        assert (type(error), error.phase, error.timeout) == (kind, phase, kind is NetworkTimeout)
+        assert not error.reached_server
+        assert len(client.recorder.cleared) == cleared
+        assert len(client.server().pool.state.idle) == 0
+        assert len(deployment["a:1"].commands("find")) == 2
+        deployment["a:1"].on("saslStart", scram._start)
+        await client.run(find())
+    # The monitor of a pool that was cleared has a new one as well.
+    assert deployment["a:1"].connections_made == 3 + cleared
 
 
 async def test_the_command_is_not_sent_again_when_reauthenticating_leaves_too_little_time(
@@ -341,15 +315,6 @@ async def test_a_person_who_is_asked_again_does_not_hold_up_the_operation(deploy
         await client.run(find())
         assert client.now - begin == pytest.approx(30.1), "calls begin a tenth of a second apart"
     assert len(callback.contexts) == 2
-
-
-async def test_a_callback_that_never_returns(deployment: ScriptedDeployment) -> None:
-    OIDCServer("t").attach(deployment)
-    async with authenticating_driver(deployment, **oidc_options(Callback("t", seconds=1000))) as client:
-        begin = client.now
-        with pytest.raises(ExecutionTimeout, match="no token in time"):
-            await client.run(find())
-        assert client.now - begin == pytest.approx(60)
 
 
 async def test_one_call_for_two_servers() -> None:
@@ -456,45 +421,16 @@ async def test_aws_authentication_that_fails_clears_the_cache(deployment: Script
     options = {**AWS, "authMechanismProperties": {"AWS_CREDENTIAL_PROVIDER": provider}}
     async with authenticating_driver(deployment, **options) as client:
         await client.run(find())
-        for _ in range(2):
+        for server.refuses in (False, False, True):
             client.server().pool.clear(None)
             client.server().pool.ready()
-            await client.run(find())
+            if not server.refuses:
+                await client.run(find())
         assert provider.loads == 1
-        server.refuses = True
-        client.server().pool.clear(None)
-        client.server().pool.ready()
-        with pytest.raises(OperationFailure, match="Authentication failed"):
-            await client.run(find())
+        assert "Authentication failed" in str(await fails(client, find()))
         server.refuses = False
         await client.run(find())
         assert provider.loads == 2
-
-
-async def test_no_aws_credentials(deployment: ScriptedDeployment) -> None:
-    options = {**AWS, "authMechanismProperties": {"AWS_CREDENTIAL_PROVIDER": lambda: None}}
-    async with authenticating_driver(deployment, **options) as client:
-        with pytest.raises(ConfigurationError, match="no AWS credentials were found"):
-            await client.run(find())
-
-
-async def test_aws_credentials_that_take_too_long(deployment: ScriptedDeployment) -> None:
-    def slow() -> Any:
-        runtime: Any = threadless()
-
-        async def never(_: Any, until: float) -> Any:
-            await runtime.sleep(until - runtime.now())
-            raise WaitTimeout
-
-        runtime.run_in_thread = never
-        return runtime
-
-    options = {**AWS, "authMechanismProperties": {"AWS_CREDENTIAL_PROVIDER": lambda: None}}
-    async with authenticating_driver(deployment, **options, world={"runtime": slow}) as client:
-        begin = client.now
-        with pytest.raises(ExecutionTimeout, match="no credentials were found in time"):
-            await client.run(find())
-        assert client.now - begin == pytest.approx(20)
 
 
 @pytest.mark.parametrize("way", ["OIDC", "AWS"])
@@ -529,62 +465,71 @@ async def test_a_server_that_asks_again_after_the_close(deployment: ScriptedDepl
         assert ended == [None], "what is in flight may end, with the background work that it needs"
 
 
+# --- threads ---
+
+
+class Threads:
+    """A world in which each thread takes so many seconds, or none ends before its caller gives up."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.count = 0
+        self.world = {"runtime": self._runtime}
+
+    def _runtime(self) -> Any:
+        runtime: Any = threadless()
+
+        async def run(function: Callable[[], Any], until: float = inf) -> Any:
+            self.count += 1
+            await runtime.sleep(min(self.seconds, until - runtime.now()))
+            if runtime.now() >= until:
+                raise WaitTimeout
+            return function()
+
+        runtime.run_in_thread = run
+        return runtime
+
+
 @pytest.mark.parametrize(("options", "most"), [({}, 1_000_000), ({"scramMaxIterations": 5000}, 5000)])
 async def test_the_server_may_not_ask_for_more_iterations(
     deployment: ScriptedDeployment, options: dict[str, Any], most: int
 ) -> None:
-    scram = Scram(deployment)
-    threads: list[Any] = []
-
-    def counting() -> Any:
-        runtime: Any = threadless()
-
-        async def run(function: Any, _: float) -> Any:
-            threads.append(function)
-            return function()
-
-        runtime.run_in_thread = run
-        return runtime
-
-    async with authenticating_driver(deployment, **SCRAM, **options, world={"runtime": counting}) as client:
-        for asked in (4095, most + 1, 10_000_000, 2**31 - 1):
+    scram, threads = Scram(deployment), Threads(0)
+    async with authenticating_driver(deployment, **SCRAM, **options, world=threads.world) as client:
+        for asked in (4095, most + 1, 2**31 - 1):
             scram.iterations = asked
-            with pytest.raises(OperationFailure, match=rf"count is {asked}, allowed are 4096 to {most} \(scramMax"):
-                await client.run(find())
-        assert threads == [], "nothing is derived for it"
+            error = await fails(client, find())
+            assert f"count is {asked}, allowed are 4096 to {most} (scramMaxIterations)" in str(error)
+        assert threads.count == 0, "nothing is derived for it"
         scram.iterations = 5000
         await client.run(find())
-    assert len(threads) == 1
+    assert threads.count == 1
+
+
+async def test_aws_credentials_that_take_too_long(deployment: ScriptedDeployment) -> None:
+    options = {**AWS, "authMechanismProperties": {"AWS_CREDENTIAL_PROVIDER": lambda: None}}
+    async with authenticating_driver(deployment, **options, world=Threads(inf).world) as client:
+        begin = client.now
+        error = await fails(client, find())
+        assert isinstance(error, ExecutionTimeout)
+        assert "no credentials were found in time" in str(error)
+        assert client.now - begin == pytest.approx(20)
 
 
 async def test_keys_that_take_too_long(deployment: ScriptedDeployment) -> None:
     Scram(deployment)
-    threads: list[float] = []
-
-    def slow() -> Any:
-        runtime: Any = threadless()
-
-        async def run(function: Any, until: float) -> Any:
-            threads.append(runtime.now())
-            await runtime.sleep(10)
-            return function()
-
-        runtime.run_in_thread = run
-        return runtime
-
-    options = {"username": "user", "password": "pencil", "authMechanism": "SCRAM-SHA-256", "connectTimeoutMS": 500}
-    async with authenticating_driver(deployment, **options, world={"runtime": slow}) as client:
+    threads = Threads(10)
+    async with authenticating_driver(deployment, **SCRAM, connectTimeoutMS=500, world=threads.world) as client:
         begin = client.now
-        with pytest.raises(ExecutionTimeout, match="SCRAM-SHA-256: the key was not derived from the password in time"):
-            await client.run(find())
-        assert client.now - begin == pytest.approx(0.5)
-        while client.now - begin < 9:
-            with pytest.raises(ExecutionTimeout, match="was not derived from the password in time"):
-                await client.run(find())
+        for attempt in range(1, 19):
+            error = await fails(client, find())
+            assert isinstance(error, ExecutionTimeout)
+            assert "SCRAM-SHA-256: the key was not derived from the password in time" in str(error)
+            assert client.now - begin == pytest.approx(attempt * 0.5)
         # One thread for all those attempts, and what it came to late is not lost.
         await anyio.sleep(2)
         await client.run(find())
-    assert len(threads) == 1
+    assert threads.count == 1
 
 
 # --- what nobody may see ---
@@ -600,6 +545,12 @@ def chain(error: BaseException) -> str:
             texts += [str(each), repr(each), *traceback.format_exception_only(each), repr(vars(each))]
             left += [each.__cause__, each.__context__]
     return "\n".join(texts)
+
+
+def told(error: BaseException, caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What the error and the logs show."""
+    assert "Checkout started" in caplog.text, "the logs are looked at"
+    return [chain(error), caplog.text, *(repr(vars(record)) for record in caplog.records)]
 
 
 WAYS: dict[str, dict[str, Any]] = {
@@ -674,8 +625,7 @@ async def test_secrets_stay_secret(
             shown = [repr(item) for item in (client, client.stats(), client["db"]["coll"], client.options)]
     if where == "again":
         assert listener.history == ["started find", "failed find"]
-    assert "Checkout started" in caplog.text, "the logs are looked at"
-    shown += [chain(caught.value), caplog.text, *(repr(vars(record)) for record in caplog.records)]
+    shown += told(caught.value, caplog)
     shown += [repr(event) for event in listener.of(CommandEvent, RetryEvent, PoolClearedEvent)]
     visible = "\n".join(shown)
     # The configuration names the user, and so does the error of a failed authentication.
@@ -721,9 +671,7 @@ async def test_secrets_that_no_message_can_hold_stay_secret(
         async with _client(deployment, [Recorder()], options) as client:
             with pytest.raises(expected, match=text) as caught:
                 await client["db"]["coll"].find_one()
-    assert "Checkout started" in caplog.text, "the logs are looked at"
-    shown = [chain(caught.value), caplog.text, *(repr(vars(record)) for record in caplog.records)]
-    assert SECRET not in "\n".join(shown)
+    assert SECRET not in "\n".join(told(caught.value, caplog))
 
 
 def _client(
@@ -732,13 +680,3 @@ def _client(
     return scripted_client(
         deployment, world={"runtime": threadless}, event_listeners=listeners, retryReads=False, **options
     )
-
-
-async def test_a_hello_of_the_application_that_authenticates_is_redacted(deployment: ScriptedDeployment) -> None:
-    command = {"isMaster": 1, "speculativeAuthenticate": {"saslStart": 1, "payload": SECRET.encode()}}
-    async with authenticating_driver(deployment) as client:
-        await client.run(RunCommand("admin", command))
-        started, succeeded = client.recorder.command_events
-    assert isinstance(started, CommandStartedEvent)
-    assert isinstance(succeeded, CommandSucceededEvent)
-    assert (started.command, succeeded.reply) == ({}, {})

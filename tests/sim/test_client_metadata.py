@@ -47,14 +47,6 @@ async def test_new_connections_of_monitors_carry_it() -> None:
         assert len(after) >= 2, "the monitor's and that which measures round-trip times"
 
 
-async def test_before_the_first_operation() -> None:
-    deployment = ScriptedDeployment(["a:1"])
-    async with scripted_client(deployment, driver=DriverInfo("library")) as client:
-        client.append_metadata(FRAMEWORK)
-        await client.admin.command("ping")
-    assert names(deployment) == ["motorlite|library|framework"] * 2
-
-
 async def test_polling_where_functions_are_a_service_and_metadata_has_no_room_to_say_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -19,12 +19,13 @@ from motorlite import (
 from motorlite._operations.sessions import EndSessions
 from motorlite.read_preferences import ReadPreference
 from motorlite.testing.scripted import Close, ScriptedDeployment, failure
-from tests.sim.test_malformed_replies import CASES, MORE, OPEN, Case, outcome
 from tests.support.clients import make_client, scripted_client
 from tests.support.core import DONE, OVERLOADED, RETRYABLE_ONLY, driver, find, gaps, replica_set
+from tests.support.operation_cases import CASES, MORE, OPEN, outcome
 
 if TYPE_CHECKING:
     from motorlite.testing.scripted import Answer, ScriptedServer
+    from tests.support.operation_cases import Case
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 

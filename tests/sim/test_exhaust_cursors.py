@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from motorlite import CursorType
-from motorlite.errors import AutoReconnect, InvalidOperation, NetworkTimeout, OperationFailure
+from motorlite.errors import AutoReconnect, InvalidOperation, NetworkTimeout, OperationFailure, PyMongoError
 from motorlite.monitoring import CommandStartedEvent, CommandSucceededEvent
 from motorlite.testing.scripted import Close, Hang, Reply, ScriptedDeployment, failure, overloaded
 from tests.support.cancellation import cancel_at, settle
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from motorlite import AsyncCursor
     from motorlite.stats import ServerStats
-    from motorlite.testing.scripted import ScriptedServer
+    from motorlite.testing.scripted import Answer, ScriptedServer
     from tests.support.clients import Client
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -71,22 +71,33 @@ async def ids(cursor: Any) -> list[int]:
     return [document["_id"] async for document in cursor]
 
 
-async def test_batches_arrive_without_requests(scene: Scene) -> None:
-    assert await ids(scene.find(batch_size=2, comment="c")) == [0, 1, 2, 3, 9]
-    find, get_more = scene.server.received
-    assert (find.name, get_more.name) == ("find", "getMore")
-    assert get_more.document["batchSize"] == 2
-    assert get_more.connection == find.connection
-    assert scene.stats.in_use == 0
-    assert scene.stats.idle == 1
-
-
-async def test_the_connection_is_used_again_afterwards(scene: Scene) -> None:
-    await ids(scene.find())
+@pytest.mark.parametrize(
+    ("batches", "options", "found", "get_mores"),
+    [
+        ([more(1, 2), more(3), more(), LAST], {}, [0, 1, 2, 3, 9], 1),
+        ([more(1, 2), more(3), more(), LAST], {"prefetch": 1}, [0, 1, 2, 3, 9], 1),
+        # Servers may answer each getMore with one reply.
+        ([Reply(more(1)), Reply(LAST)], {}, [0, 1, 9], 2),
+        ([overloaded(), more(1), LAST], {}, [0, 1, 9], 2),
+        ([], {}, [0], 0),
+    ],
+    ids=["stream", "prefetch", "no stream", "overload", "a single batch"],
+)
+async def test_batches_arrive_without_requests(
+    scene: Scene, batches: list[Any], options: dict[str, Any], found: list[int], get_mores: int
+) -> None:
+    if not batches:
+        scene.server.on("find", {"cursor": {**FIRST["cursor"], "id": 0}})
+    scene.server.on("getMore", *batches)
+    assert await ids(scene.find(batch_size=2, comment="c", **options)) == found
+    assert scene.names() == ["find"] + ["getMore"] * get_mores
+    assert all(command["batchSize"] == 2 for command in scene.server.commands("getMore"))
+    assert (scene.stats.in_use, scene.stats.idle) == (0, 1)
+    # Afterwards the connection is used again.
+    scene.server.on("getMore", LAST)
     await scene.client.db.command("ping")
     await ids(scene.client.db.coll.find())
-    assert scene.names() == ["find", "getMore", "ping", "find", "getMore"]
-    assert scene.connections() == [0] * 5
+    assert set(scene.connections()) == {0}
 
 
 async def test_others_get_connections_of_their_own(scene: Scene) -> None:
@@ -106,19 +117,6 @@ async def test_each_batch_has_its_events(scene: Scene) -> None:
     assert found == [
         (kind.__name__, name) for name in ("find", "getMore", "getMore", "getMore", "getMore") for kind in commands
     ]
-
-
-async def test_a_single_batch(scene: Scene) -> None:
-    scene.server.on("find", {"cursor": {"id": 0, "ns": "db.coll", "firstBatch": [{"_id": 5}]}})
-    assert await ids(scene.find()) == [5]
-    assert scene.stats.in_use == 0
-
-
-async def test_a_server_that_does_not_stream(scene: Scene) -> None:
-    """Servers may answer each getMore with one reply."""
-    scene.server.on("getMore", Reply(more(1)), Reply(LAST))
-    assert await ids(scene.find()) == [0, 1, 9]
-    assert scene.names() == ["find", "getMore", "getMore"]
 
 
 async def test_none_in_a_transaction(scene: Scene) -> None:
@@ -157,20 +155,16 @@ async def test_a_stream_ends_with_its_connection(scene: Scene, how: str) -> None
     await scene.client.db.command("ping")
 
 
-async def test_an_error_in_the_stream(scene: Scene) -> None:
-    scene.server.on("getMore", more(1), failure(2))
-    cursor = scene.find()
-    with pytest.raises(OperationFailure):
+@pytest.mark.parametrize(("answer", "kind"), [(failure(2), OperationFailure), (Hang(), NetworkTimeout)])
+async def test_an_error_in_the_stream(scene: Scene, answer: Answer, kind: type[PyMongoError]) -> None:
+    scene.server.on("getMore", more(1), answer)
+    cursor = scene.find(timeoutMS=500)
+    with pytest.raises(kind) as caught:
         await ids(cursor)
+    assert caught.value.timeout is (kind is NetworkTimeout)
     await cursor.close()
-    assert scene.stats.in_use == 0
-
-
-async def test_an_overloaded_server_gets_the_get_more_again(scene: Scene) -> None:
-    scene.server.on("getMore", overloaded(), more(1), LAST)
-    assert await ids(scene.find()) == [0, 1, 9]
-    assert scene.names() == ["find", "getMore", "getMore"]
-    assert scene.connections() == [0, 0, 0]
+    assert (scene.stats.in_use, scene.stats.pending) == (0, 0)
+    assert scene.stats.idle == (0 if kind is NetworkTimeout else 1)
 
 
 async def test_a_lost_connection(scene: Scene) -> None:
@@ -182,16 +176,6 @@ async def test_a_lost_connection(scene: Scene) -> None:
         await cursor.next()
     await cursor.close()
     assert scene.stats.in_use == 0
-
-
-async def test_a_time_limit(scene: Scene) -> None:
-    scene.server.on("getMore", more(1), Hang())
-    cursor = scene.find(timeoutMS=500)
-    with pytest.raises(NetworkTimeout) as caught:
-        await ids(cursor)
-    assert caught.value.timeout
-    await cursor.close()
-    assert (scene.stats.in_use, scene.stats.idle, scene.stats.pending) == (0, 0, 0)
 
 
 @pytest.mark.parametrize("late", [False, True])
@@ -243,8 +227,3 @@ async def test_a_mongos(wire_version: int, works: bool) -> None:
         else:
             with pytest.raises(InvalidOperation, match=r"a mongos older than 7\.1 has no exhaust cursors"):
                 await cursor.next()
-
-
-async def test_prefetch_has_no_effect(scene: Scene) -> None:
-    assert await ids(scene.find(prefetch=1)) == [0, 1, 2, 3, 9]
-    assert scene.names() == ["find", "getMore"]

@@ -14,11 +14,10 @@ import bson
 import pytest
 from bson.codec_options import CodecOptions, TypeDecoder, TypeRegistry
 from bson.errors import InvalidBSON
-from bson.raw_bson import RawBSONDocument
 
 from motorlite import CursorType
 from motorlite._connection.decoding import Decoder
-from motorlite.errors import InvalidOperation, ProtocolError
+from motorlite.errors import InvalidOperation
 from motorlite.monitoring import CommandFailedEvent, CommandStartedEvent, CommandSucceededEvent
 from motorlite.testing.scripted import ScriptedDeployment
 from tests.support.cancellation import cancel_at, settle
@@ -28,7 +27,7 @@ from tests.support.events import Recorder
 from tests.support.kept_errors import garbage, without_collector
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     from motorlite.testing.scripted import ScriptedServer
     from tests.support.clients import Client
@@ -93,6 +92,10 @@ async def iterated(cursor: Any) -> list[Any]:
     return [document async for document in cursor]
 
 
+async def raw(cursor: Any) -> list[Any]:
+    return [document for each in await cursor.to_list() for document in bson.decode_all(each)]
+
+
 READERS: dict[str, Callable[[Any], Any]] = {
     "find, to_list": lambda coll: coll.find().to_list(),
     "find, async for": lambda coll: iterated(coll.find()),
@@ -103,6 +106,7 @@ READERS: dict[str, Callable[[Any], Any]] = {
     "list_indexes": lambda coll: coll.list_indexes().to_list(),
     "list_collections": lambda coll: coll.database.list_collections().to_list(),
     "cursor_command": lambda coll: coll.database.cursor_command("find", "coll").to_list(),
+    "raw batches": lambda coll: raw(coll.find_raw_batches()),
 }
 
 
@@ -110,72 +114,35 @@ READERS: dict[str, Callable[[Any], Any]] = {
 async def test_all_documents_arrive(scene: Scene, reader: str) -> None:
     found = await READERS[reader](scene.coll)
     assert [dict(document) for document in found] == ALL
+    replies = [event.reply["cursor"] for event in scene.recorder.of(CommandSucceededEvent)]
+    assert reader == "raw batches" or replies == [FIRST["cursor"], SECOND["cursor"], LAST["cursor"]], (
+        "the whole replies"
+    )
     assert scene.in_use() == 0
     assert gc.isenabled()
 
 
-async def test_raw_batches(scene: Scene) -> None:
-    batches = await scene.coll.find_raw_batches().to_list()
-    assert [bson.decode_all(each) for each in batches] == [documents(0), documents(100), documents(200)]
-
-
-class Shout(TypeDecoder):
-    bson_type = str
-
-    def transform_bson(self, value: str) -> str:
-        return value.upper()
-
-
-@pytest.mark.parametrize("kind", ["raw", "decoder"])
-async def test_codec_options(scene: Scene, kind: str) -> None:
-    options: Any = CodecOptions(type_registry=TypeRegistry([Shout()]))
-    if kind == "raw":
-        options = CodecOptions(document_class=RawBSONDocument)
-    found = await scene.coll.with_options(codec_options=options).find().to_list()
-    if kind == "raw":
-        assert [bson.decode(document.raw) for document in found] == ALL
-    else:
-        assert [document["text"] for document in found] == ["X" * 10_300] * 3 * COUNT
-
-
-async def test_other_tasks_run_meanwhile(scene: Scene) -> None:
-    turns, is_done = 0, False
-
-    async def count() -> None:
-        nonlocal turns
-        while not is_done:
-            turns += 1
-            await anyio.lowlevel.checkpoint()
-
-    await scene.coll.find_one()
-    async with anyio.create_task_group() as group:
-        group.start_soon(count)
-        await scene.coll.find().to_list(COUNT)
-        is_done = True
-    assert turns >= SLICES - 1
-
-
-async def test_events_have_the_whole_reply(scene: Scene) -> None:
-    await scene.coll.find().to_list(COUNT)
-    succeeded = scene.recorder.of(CommandSucceededEvent)[-1]
-    assert isinstance(succeeded, CommandSucceededEvent)
-    assert succeeded.reply["cursor"] == FIRST["cursor"]
-
-
 # --- leaving in between ---
+
+
+async def at_every_point(once: Callable[[int], Awaitable[bool]]) -> None:
+    """Cancel at one point after the other, until the work ends before it is reached."""
+    point = 1
+    while await once(point):
+        point += 1
+    assert point > SLICES
 
 
 @pytest.mark.parametrize("late", [False, True])
 @pytest.mark.parametrize("services", [0, 1], ids=["replica set", "load balanced"])
 async def test_cancelled_while_the_cursor_opens(services: int, late: bool) -> None:
     async with scenery(services=services) as scene:
-        reached, point = True, 0
-        while reached:
-            point += 1
+
+        async def once(point: int) -> bool:
             await settle(lambda: anyio.sleep(3))
             scene.server.received.clear()
             cursor = scene.coll.find()
-            reached = await cancel_at(lambda: cursor.to_list(COUNT), point, late=late)  # noqa: B023
+            reached = await cancel_at(lambda: cursor.to_list(COUNT), point, late=late)
             assert gc.isenabled()
             await settle(lambda: anyio.sleep(3))
             # Behind a load balancer, an open cursor has its connection.
@@ -187,32 +154,21 @@ async def test_cancelled_while_the_cursor_opens(services: int, late: bool) -> No
             await cursor.close()
             # It was not opened, so another one is.
             assert await scene.coll.find().to_list(1) == documents()[:1]
-        assert point > SLICES
+            return reached
+
+        await at_every_point(once)
 
 
 @pytest.mark.parametrize("late", [False, True])
 async def test_cancelled_while_a_batch_arrives(scene: Scene, late: bool) -> None:
-    async def second() -> None:
+    async def once(point: int) -> bool:
         scene.server.on("getMore", *[SECOND, LAST] * 50)
         cursor = scene.coll.find()
         await cursor.to_list(COUNT)
         scene.server.received.clear()
-        opened.append(cursor)
-        async with anyio.create_task_group() as group:
-            group.start_soon(stop_at, cursor)
-
-    async def stop_at(cursor: Any) -> None:
-        reached.append(await cancel_at(cursor.to_list, point, late=late))
-
-    opened: list[Any] = []
-    reached: list[bool] = []
-    point = 0
-    while not reached or reached[-1]:
-        point += 1
-        await second()
-        cursor = opened[-1]
+        reached = await cancel_at(cursor.to_list, point, late=late)
         assert gc.isenabled()
-        if reached[-1]:
+        if reached:
             # As after any other getMore that was cancelled: documents may be missing, and it says so.
             with pytest.raises(InvalidOperation, match="a getMore failed or was cancelled"):
                 await cursor.next()
@@ -220,13 +176,13 @@ async def test_cancelled_while_a_batch_arrives(scene: Scene, late: bool) -> None
             await settle(lambda: anyio.sleep(3))
             assert scene.names()[-1] == "killCursors"
         assert (scene.in_use(), scene.idle()) == (0, 1)
-    assert point > SLICES
+        return reached
+
+    await at_every_point(once)
 
 
 async def test_cancelled_while_an_exhaust_cursor_reads(scene: Scene) -> None:
-    reached, point = True, 0
-    while reached:
-        point += 1
+    async def once(point: int) -> bool:
         scene.server.on("getMore", *[SECOND, LAST])
         cursor = scene.coll.find(cursor_type=CursorType.EXHAUST)
         await cursor.to_list(COUNT)
@@ -236,25 +192,23 @@ async def test_cancelled_while_an_exhaust_cursor_reads(scene: Scene) -> None:
         await settle(lambda: anyio.sleep(3))
         assert scene.in_use() == 0
         await scene.client.db.command("ping")
-    assert point > SLICES
+        return reached
+
+    await at_every_point(once)
 
 
 async def test_cancelled_in_a_transaction(scene: Scene) -> None:
-    scene.server.on("abortTransaction", {"ok": 1})
-
-    async def read(session: Any) -> None:
-        await scene.coll.find(session=session).to_list(COUNT)
-
-    reached, point = True, 0
-    while reached:
-        point += 1
+    async def once(point: int) -> bool:
         async with scene.client.start_session() as session:
             await session.start_transaction()
-            reached = await cancel_at(lambda: read(session), point, late=False)
+            reached = await cancel_at(lambda: scene.coll.find(session=session).to_list(COUNT), point, late=False)
             await session.abort_transaction()
         await settle(lambda: anyio.sleep(3))
         assert scene.in_use() == 0
-    assert point > SLICES
+        return reached
+
+    scene.server.on("abortTransaction", {"ok": 1})
+    await at_every_point(once)
 
 
 async def test_a_cancelled_command_has_failed(scene: Scene) -> None:
@@ -284,15 +238,16 @@ async def test_a_change_stream_loses_no_change(late: bool) -> None:
     deployment["a:1"].on("getMore", large(log.get_more))
     async with scripted_client(deployment) as client:
         await client.aconnect(timeoutMS=0)
-        reached, point = True, 0
-        while reached:
-            point += 1
+
+        async def once(point: int) -> bool:
             async with client.db.coll.watch(resume_after=token(0)) as stream:
                 reached = await cancel_at(lambda: stream.to_list(50), point, late=late)
                 rest = await stream.to_list(60)
                 found = [each["fullDocument"]["_id"] for each in rest]
                 assert found == list(range(1 if reached else 51, 61))
-        assert point > SLICES
+            return reached
+
+        await at_every_point(once)
 
 
 async def test_a_deadline_that_passes_between_slices_ends_nothing(
@@ -335,16 +290,6 @@ async def test_a_value_that_python_cannot_represent(scene: Scene) -> None:
     await settle(lambda: anyio.sleep(3))
     assert scene.names() == ["find", "getMore", "killCursors"]
     assert (scene.in_use(), scene.idle()) == (0, 1)
-
-
-@pytest.mark.parametrize("lie", [5, "text", {"0": {}}, [*documents(), 5], [*documents(), "text"]])
-async def test_a_batch_that_is_none_is_a_protocol_error(scene: Scene, lie: Any) -> None:
-    padding = {"padding": "x" * 500_000}
-    scene.server.on("find", {"cursor": {"id": 7, "ns": "db.coll", "firstBatch": lie}, **padding})
-    with pytest.raises(ProtocolError, match="the server sent a malformed reply: firstBatch"):
-        await scene.coll.find().to_list()
-    await settle(lambda: anyio.sleep(3))
-    assert scene.in_use() == 0
 
 
 async def test_no_error_keeps_a_reply_alive(scene: Scene) -> None:

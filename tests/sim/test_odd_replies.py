@@ -1,8 +1,11 @@
-"""Replies that are valid BSON and make no sense: a clear error, and nothing else suffers."""
+"""Replies that are valid BSON and make no sense: what becomes of their connections and cursors.
+
+`test_malformed_replies.py` spoils every field of every reply, and looks at the errors.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.lowlevel
@@ -17,48 +20,38 @@ from motorlite._operations.commands import RunCommand
 from motorlite._operations.contract import Call
 from motorlite._operations.cursors import GetMore
 from motorlite._operations.find import Find
-from motorlite._operations.single_writes import Update
-from motorlite._operations.statements import update_statement
 from motorlite._sessions.session import Session
 from motorlite.errors import InvalidOperation, OperationFailure, ProtocolError, PyMongoError
 from motorlite.testing.scripted import Reply, ScriptedDeployment
 from tests.support.clients import scripted_client
-from tests.support.core import driver, find, insert
+from tests.support.core import DONE, FOUND, driver, find, insert, run_command
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 pytestmark = pytest.mark.anyio
 
-FOUND: dict[str, Any] = {"cursor": {"id": 0, "ns": "db.coll", "firstBatch": []}}
-
 
 @pytest.mark.parametrize(
-    "reply",
+    ("name", "make", "reply", "error"),
     [
-        {"ok": 1},
-        {"cursor": 5},
-        {"cursor": {"firstBatch": []}},
-        {"cursor": {"id": 0, "ns": "db.coll"}},
-        {"cursor": {"id": 7, "firstBatch": []}},
+        ("find", find, {"cursor": 5}, ProtocolError),
+        ("insert", insert, {"n": 1, "writeErrors": 5}, ProtocolError),
+        ("ping", run_command, {"ok": 0, "code": 2, "errmsg": "no", "errorLabels": 3}, OperationFailure),
     ],
-    ids=repr,
+    ids=["cursor", "write", "error"],
 )
-async def test_cursors(reply: dict[str, Any]) -> None:
-    await fails_and_recovers("find", find, reply, ProtocolError, FOUND)
-
-
-@pytest.mark.parametrize(
-    "reply",
-    [
-        {"n": 1, "writeErrors": 5},
-        {"n": 1, "writeConcernError": 5},
-        {"writeConcernError": {"code": 91}, "errorLabels": 5},
-    ],
-    ids=repr,
-)
-async def test_writes(reply: dict[str, Any]) -> None:
-    def update() -> Update:
-        return Update("db", "coll", update_statement({}, {"$set": {"x": 1}}, multi=False))
-
-    await fails_and_recovers("update", update, reply, ProtocolError, {"n": 1, "nModified": 1})
+async def test_the_connection_is_good(name: str, make: Any, reply: dict[str, Any], error: type[PyMongoError]) -> None:
+    deployment = ScriptedDeployment(["a:1"])
+    deployment["a:1"].on(name, reply, FOUND if name == "find" else DONE)
+    async with driver(deployment) as client:
+        with pytest.raises(error) as raised:
+            await client.run(make())
+        assert raised.value.address == ("a", 1)
+        assert raised.value.attempts == 1
+        await client.run(make())
+        state = client.server().pool.state
+        assert (len(state.idle), len(state.in_use), state.created) == (1, 0, 1), "the reply was whole"
 
 
 @pytest.mark.parametrize(
@@ -78,21 +71,6 @@ async def test_whatever_python_says_about_a_reply(kind: type[Exception]) -> None
         assert raised.value.phase is None
 
 
-async def test_a_cursor_in_a_reply_that_cannot_be_used_is_killed() -> None:
-    class Strict(Find):
-        def parse(self, reply: Any) -> Any:
-            raise TypeError("odd")
-
-    deployment = ScriptedDeployment(["a:1"])
-    deployment["a:1"].on("find", {"cursor": {"id": 7, "ns": "db.coll", "firstBatch": []}})
-    async with driver(deployment) as client:
-        with pytest.raises(ProtocolError, match="the reply to find cannot be used"):
-            await client.run(Strict("db", "coll"))
-        await anyio.sleep(0.1)
-        (kill,) = deployment["a:1"].commands("killCursors")
-    assert (kill["killCursors"], kill["cursors"]) == ("coll", [7])
-
-
 async def test_a_write_concern_error_means_nothing_to_a_read() -> None:
     deployment = ScriptedDeployment(["a:1"], replica_set="rs")
     concern_error = {"writeConcernError": {"code": 91, "errmsg": "no"}, "errorLabels": ["RetryableWriteError"]}
@@ -101,28 +79,6 @@ async def test_a_write_concern_error_means_nothing_to_a_read() -> None:
         await client.run(find())
         assert len(deployment["a:1"].commands("find")) == 1
         assert not client.recorder.cleared
-
-
-@pytest.mark.parametrize("fields", [{"errorLabels": 3}, {"code": [1]}, {"code": {"a": 1}}, {"errmsg": 5}], ids=repr)
-async def test_errors(fields: dict[str, Any]) -> None:
-    reply = {"ok": 0, "code": 2, "errmsg": "no", **fields}
-    await fails_and_recovers("find", find, reply, OperationFailure, FOUND)
-
-
-async def fails_and_recovers(
-    name: str, make: Any, reply: dict[str, Any], error: type[PyMongoError], good: dict[str, Any]
-) -> None:
-    deployment = ScriptedDeployment(["a:1"])
-    deployment["a:1"].on(name, reply, good)
-    async with driver(deployment) as client:
-        with pytest.raises(error) as raised:
-            await client.run(make())
-        assert raised.value.address == ("a", 1)
-        assert raised.value.attempts == 1
-        await client.run(make())
-        state = client.server().pool.state
-        assert (len(state.idle), len(state.in_use)) == (1, 0)
-        assert client.server().pool.state.created == 1, "the reply was whole, so its connection is good"
 
 
 @pytest.mark.parametrize(
@@ -148,33 +104,6 @@ async def test_times_are_ignored(time: dict[str, Any]) -> None:
 FAR_DATE = DatetimeMS(2**60)
 
 
-@pytest.mark.parametrize(
-    "fields", [{"ok": 0, "code": {"a": 1}}, {"topologyVersion": 5}, {"hosts": 5}, {"tags": 7}], ids=repr
-)
-async def test_a_monitor_goes_on(fields: dict[str, Any]) -> None:
-    deployment = ScriptedDeployment(["a:1"])
-    async with driver(deployment, heartbeatFrequencyMS=500) as client:
-        server = deployment["a:1"]
-        server.hello = fields
-        await anyio.sleep(3)
-        hellos = len(server.hellos)
-        server.hello = {}
-        await anyio.sleep(3)
-        assert len(server.hellos) > hellos
-        await client.run(find())
-
-
-async def test_a_value_that_python_cannot_hold_costs_no_connection() -> None:
-    deployment = ScriptedDeployment(["a:1"])
-    bad = {"cursor": {"id": 0, "ns": "db.coll", "firstBatch": [{"at": FAR_DATE}]}}
-    deployment["a:1"].on("find", bad, FOUND)
-    async with driver(deployment) as client:
-        with pytest.raises(InvalidBSON):
-            await client.run(find())
-        await client.run(find())
-        assert client.server().pool.state.created == 1
-
-
 def beyond_9999(field: str) -> dict[str, Any]:
     return {"cursor": {"id": 7, "ns": "db.coll", field: [{"at": FAR_DATE}]}}
 
@@ -191,21 +120,48 @@ class Refusing(TypeDecoder):
 REFUSING = CodecOptions[dict[str, Any]](type_registry=TypeRegistry([Refusing()]))
 
 
-@pytest.mark.parametrize("make", [find, lambda: RunCommand("db", {"find": "coll"})], ids=["find", "command"])
-@pytest.mark.parametrize("who", ["python", "decoder"])
-async def test_a_cursor_in_a_reply_that_is_refused_is_killed(make: Any, who: str) -> None:
+class Unparsable(Find):
+    """An operation whose author did not think of this reply."""
+
+    def parse(self, reply: Any) -> Any:
+        raise TypeError("odd")
+
+
+def refusing(operation: Any) -> Any:
+    operation.codec_options = REFUSING
+    return operation
+
+
+def command() -> RunCommand:
+    return RunCommand("db", {"find": "coll"})
+
+
+NAMED = {"cursor": {"id": 7, "ns": "db.coll", "firstBatch": [{"name": "x"}]}}
+
+
+@pytest.mark.parametrize(
+    ("make", "reply", "error"),
+    [
+        (lambda: Unparsable("db", "coll"), NAMED, ProtocolError),
+        (find, {"cursor": {"id": 7, "ns": "db.coll"}}, ProtocolError),
+        (find, beyond_9999("firstBatch"), InvalidBSON),
+        (command, beyond_9999("firstBatch"), InvalidBSON),
+        (lambda: refusing(find()), NAMED, InvalidBSON),
+        (lambda: refusing(command()), NAMED, InvalidBSON),
+    ],
+    ids=["a bug", "no batch", "date", "date, command", "decoder", "decoder, command"],
+)
+async def test_a_cursor_in_a_reply_of_no_use_is_killed(
+    make: Callable[[], Any], reply: dict[str, Any], error: type[Exception]
+) -> None:
     deployment = ScriptedDeployment(["a:1"])
-    server = deployment["a:1"]
-    named = {"cursor": {"id": 7, "ns": "db.coll", "firstBatch": [{"name": "x"}]}}
-    server.on("find", beyond_9999("firstBatch") if who == "python" else named)
+    deployment["a:1"].on("find", reply)
     async with driver(deployment) as client:
-        operation = make()
-        if who == "decoder":
-            operation.codec_options = REFUSING
-        with pytest.raises(InvalidBSON):
-            await client.run(operation)
+        with pytest.raises(error) as caught:
+            await client.run(make())
+        assert not isinstance(caught.value, PyMongoError) or caught.value.reached_server
         await anyio.sleep(1)
-        (kill,) = server.commands("killCursors")
+        (kill,) = deployment["a:1"].commands("killCursors")
         assert (kill["$db"], kill["killCursors"], kill["cursors"]) == ("db", "coll", [7])
         assert client.server().pool.state.created == 1, "the connection is good"
 
@@ -218,18 +174,6 @@ async def test_a_cursor_whose_next_batch_is_refused_is_left_to_its_owner() -> No
             await client.run(GetMore("db", "coll", 7, address=("a", 1)))
         await anyio.sleep(1)
         assert not deployment["a:1"].commands("killCursors")
-
-
-async def test_a_cursor_in_a_reply_that_makes_no_sense_is_killed() -> None:
-    deployment = ScriptedDeployment(["a:1"])
-    deployment["a:1"].on("find", {"cursor": {"id": 7, "ns": "db.coll"}})
-    async with driver(deployment) as client:
-        with pytest.raises(ProtocolError) as caught:
-            await client.run(find())
-        assert caught.value.reached_server
-        await anyio.sleep(1)
-        (kill,) = deployment["a:1"].commands("killCursors")
-        assert kill["cursors"] == [7]
 
 
 async def test_after_a_next_batch_that_makes_no_sense_the_cursor_does_not_go_on() -> None:
@@ -246,23 +190,6 @@ async def test_after_a_next_batch_that_makes_no_sense_the_cursor_does_not_go_on(
         await cursor.close()
         await anyio.sleep(0.1)
         assert len(server.commands("getMore")) == len(server.commands("killCursors")) == 1
-
-
-async def test_timeout_ms_replaces_the_wait_queue_timeout() -> None:
-    deployment = ScriptedDeployment(["a:1"])
-    async with driver(deployment, maxPoolSize=1, waitQueueTimeoutMS=50) as client:
-        await client.run(find())
-        pool = client.server().pool
-        busy = pool.check_out_now()
-        assert busy is not None
-        async with anyio.create_task_group() as group:
-
-            async def give_back() -> None:
-                await anyio.sleep(1)
-                pool.check_in(busy)
-
-            group.start_soon(give_back)
-            await client.run(find(), timeout=5)
 
 
 async def test_very_many_retries_are_not_all_remembered() -> None:

@@ -11,7 +11,7 @@ from bson import ObjectId
 from motorlite.errors import ConfigurationError, OperationFailure, PyMongoError, ServerSelectionTimeoutError
 from motorlite.testing.scripted import Reply, ScriptedDeployment, failure
 from tests.support.auth_servers import Callback, authenticating_driver, oidc_options
-from tests.support.core import FOUND, driver, find, insert, run_command
+from tests.support.core import driver, find, insert, run_command
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
@@ -85,7 +85,9 @@ LIES: list[dict[str, Any]] = [
     {"hosts": {}},
     {"ok": 2},
     {"ok": "yes"},
+    {"ok": 0, "code": {"a": 1}},
     {"helloOk": "yes"},
+    {"tags": 7},
     {"isreplicaset": True},
 ]
 
@@ -176,37 +178,6 @@ async def test_a_secondary_that_became_an_arbiter(deployment: ScriptedDeployment
             await client.run(insert(), timeout=5)
         assert client.server().description.server_type_name == "RSArbiter"
     assert server.received == []
-
-
-# --- compression and limits ---
-
-
-async def test_a_compressor_that_was_not_offered_is_not_used(deployment: ScriptedDeployment) -> None:
-    deployment["a:1"].hello = {"compression": ["zlib", "snappy", "zstd"]}
-    deployment["a:1"].on("find", FOUND)
-    cases: list[tuple[dict[str, Any], str | None]] = [({}, None), ({"compressors": ["zlib"]}, "zlib")]
-    for options, used in cases:
-        deployment["a:1"].received.clear()
-        async with driver(deployment, connect=False, **options) as client:
-            await client.run(find())
-        assert deployment["a:1"].received[0].compressor == used
-
-
-async def test_no_limit_is_believed_that_a_message_cannot_have(deployment: ScriptedDeployment) -> None:
-    names = ("maxBsonObjectSize", "maxMessageSizeBytes", "maxWriteBatchSize")
-    deployment["a:1"].hello = dict.fromkeys(names, 2**62)
-    async with driver(deployment) as client:
-        facts = client.server().pool.state.idle[0].facts
-        assert (facts.max_bson_object_size, facts.max_message_size, facts.max_write_batch_size) == (2**31 - 1,) * 3
-
-
-async def test_a_service_id_counts_behind_a_load_balancer_only(deployment: ScriptedDeployment) -> None:
-    deployment["a:1"].hello = {"serviceId": ObjectId()}
-    async with driver(deployment) as client:
-        connection = client.server().pool.state.idle[0]
-        assert connection.service_id is None
-        deployment["a:1"].drop_connections()
-        await client.run(find())
 
 
 # --- hosts ---

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import socket
-import threading
 import time
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 import bson
 
 from motorlite._wire import op_msg
 from motorlite._wire.frames import FrameReader
 from motorlite.testing.scripted import encode_reply
+from tests.support.threaded_server import ThreadedServer
 
 if TYPE_CHECKING:
+    import socket
     import ssl
     from collections.abc import Callable
-    from types import TracebackType
 
-    from motorlite._base.values import Address
-
-PATIENCE: Final = 20.0
 HELLO: Final = {
     "ok": 1,
     "helloOk": True,
@@ -34,7 +29,7 @@ HELLO: Final = {
 }
 
 
-class LyingServer:
+class LyingServer(ThreadedServer):
     """Answers hello as a standalone server does, and all other commands with ``{"ok": 1}``.
 
     Attributes:
@@ -44,55 +39,12 @@ class LyingServer:
     """
 
     def __init__(self, tls: ssl.SSLContext | None = None) -> None:
-        self._tls = tls
+        super().__init__(tls)
         self.lies: Callable[[dict[str, Any], bytes], list[bytes]] = lambda _, reply: [reply]
         self.delay = 0.0
         self.commands: list[tuple[str, int]] = []
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.address: Address = self._listener.getsockname()
-        self._sockets: list[socket.socket] = []
-        self._threads: list[threading.Thread] = []
-        self._is_closed = False
 
-    def __enter__(self) -> Self:
-        self._start(self._accept)
-        return self
-
-    def __exit__(
-        self, _kind: type[BaseException] | None, _error: BaseException | None, _at: TracebackType | None
-    ) -> None:
-        self._is_closed = True
-        for sock in (self._listener, *self._sockets):
-            with suppress(OSError):
-                sock.shutdown(socket.SHUT_RDWR)
-            sock.close()
-        for thread in self._threads:
-            thread.join(PATIENCE)
-            assert not thread.is_alive()
-
-    def _start(self, function: Callable[..., None], *args: Any) -> None:
-        thread = threading.Thread(target=function, args=args)
-        self._threads.append(thread)
-        thread.start()
-
-    def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
-                connection, _ = self._listener.accept()
-                connection.settimeout(PATIENCE)
-                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                self._sockets.append(connection.dup())
-                self._start(self._serve, connection, len(self._sockets))
-                if self._is_closed:  # `__exit__` has already closed the other sockets
-                    connection.shutdown(socket.SHUT_RDWR)
-
-    def _serve(self, connection: socket.socket, number: int) -> None:
-        with suppress(OSError), connection:
-            wrapped = connection if self._tls is None else self._tls.wrap_socket(connection, server_side=True)
-            with wrapped:
-                self._converse(wrapped, number)
-
-    def _converse(self, connection: socket.socket, number: int) -> None:
+    def converse(self, connection: socket.socket, number: int) -> None:
         reader = FrameReader()
         while data := connection.recv(65536):
             for frame in reader.feed(data):

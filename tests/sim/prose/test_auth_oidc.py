@@ -12,8 +12,8 @@ from motorlite._options.options import client_options
 from motorlite._sessions.session import Session
 from motorlite._topology.topology import Topology
 from motorlite.auth_oidc import OIDCCallbackResult
-from motorlite.errors import ConfigurationError, OperationFailure, PyMongoError
-from motorlite.testing.scripted import Close, Reply, ScriptedDeployment, failure
+from motorlite.errors import ConfigurationError, OperationFailure
+from motorlite.testing.scripted import Close, ScriptedDeployment, failure
 from tests.support.auth_servers import (
     IDP,
     REAUTHENTICATE,
@@ -23,7 +23,7 @@ from tests.support.auth_servers import (
     authenticating_driver,
     oidc_options,
 )
-from tests.support.core import FOUND, WRITTEN, find, insert
+from tests.support.core import FOUND, WRITTEN, fails, find, insert, later
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from motorlite._connection.auth.oidc import TokenCache
     from motorlite._operations.contract import Operation
+    from motorlite.errors import PyMongoError
     from tests.support.core import Driver
 
 pytestmark = pytest.mark.anyio
@@ -91,10 +92,22 @@ def tokens(client: Driver) -> TokenCache:
     return authenticator.tokens
 
 
-async def fails(client: Driver, operation: Operation[Any]) -> PyMongoError:
-    with pytest.raises(PyMongoError) as caught:
-        await client.run(operation)
-    return caught.value
+async def read(deployment: ScriptedDeployment, options: dict[str, Any], times: int = 1) -> None:
+    async with authenticating_driver(deployment, **options) as client:
+        for _ in range(times):
+            await client.run(find())
+
+
+async def refusal(
+    deployment: ScriptedDeployment, options: dict[str, Any], kind: type[PyMongoError] = OperationFailure, after: int = 0
+) -> Any:
+    """The error of a read, after so many that succeed."""
+    async with authenticating_driver(deployment, **options) as client:
+        for _ in range(after):
+            await client.run(find())
+        error = await fails(client, find())
+    assert isinstance(error, kind)
+    return error
 
 
 # --- machine (1): callback authentication ---
@@ -103,8 +116,7 @@ async def fails(client: Driver, operation: Operation[Any]) -> PyMongoError:
 async def test_machine_1_1_callback_is_called_during_authentication(
     deployment: ScriptedDeployment, server: OIDCServer, machine: dict[str, Any]
 ) -> None:
-    async with authenticating_driver(deployment, **machine) as client:
-        await client.run(find())
+    await read(deployment, machine)
     assert calls(machine) in (1, None)
     assert server.shown == ["token"]
 
@@ -113,7 +125,7 @@ async def test_machine_1_2_callback_is_called_once_for_multiple_connections(
     deployment: ScriptedDeployment, server: OIDCServer, machine: dict[str, Any]
 ) -> None:
     # Slow enough that connections have to be made.
-    deployment["a:1"].on("find", lambda _: _later(FOUND))
+    deployment["a:1"].on("find", later(FOUND, 0.05))
     async with authenticating_driver(deployment, **machine) as client, anyio.create_task_group() as group:
 
         async def work() -> None:
@@ -127,41 +139,34 @@ async def test_machine_1_2_callback_is_called_once_for_multiple_connections(
     assert set(server.shown + server.speculative) == {"token"}
 
 
-def _later(document: dict[str, Any]) -> Any:
-    return Reply(document, 0.05)
-
-
 # --- machine (2): callback validation ---
 
 
 async def test_machine_2_1_valid_callback_inputs(deployment: ScriptedDeployment, server: OIDCServer) -> None:
     callback = Callback("token")
-    async with authenticating_driver(deployment, username="principal", **oidc_options(callback)) as client:
-        await client.run(find())
+    await read(deployment, {"username": "principal", **oidc_options(callback)})
     (context,) = callback.contexts
     assert (context.timeout_seconds, context.username, context.version) == (60.0, "principal", 1)
     assert (context.refresh_token, context.idp_info) == (None, None)
 
 
 async def test_machine_2_2_callback_returns_null(deployment: ScriptedDeployment, server: OIDCServer) -> None:
-    async with authenticating_driver(deployment, **oidc_options(Callback(None))) as client:
-        error = await fails(client, find())
+    error = await refusal(deployment, oidc_options(Callback(None)))
     assert "must return an OIDCCallbackResult, not NoneType" in str(error.__cause__)
     assert server.shown == []
 
 
 async def test_machine_2_3_callback_returns_missing_data(deployment: ScriptedDeployment, server: OIDCServer) -> None:
-    async with authenticating_driver(deployment, **oidc_options(Callback({"expires_in_seconds": 3}))) as client:
-        error = await fails(client, find())
+    error = await refusal(deployment, oidc_options(Callback({"expires_in_seconds": 3})))
     assert "must return an OIDCCallbackResult, not dict" in str(error.__cause__)
 
 
-async def test_machine_2_4_invalid_client_configuration_with_callback() -> None:
+def test_machine_2_4_invalid_client_configuration_with_callback() -> None:
     with pytest.raises(ConfigurationError, match="got ENVIRONMENT and OIDC_CALLBACK"):
         client_options(**oidc_options(Callback("token"), ENVIRONMENT="test"))
 
 
-async def test_machine_2_5_invalid_use_of_allowed_hosts() -> None:
+def test_machine_2_5_invalid_use_of_allowed_hosts() -> None:
     with pytest.raises(ConfigurationError):
         client_options(**oidc_options(ENVIRONMENT="azure", ALLOWED_HOSTS=[]))
     with pytest.raises(ConfigurationError, match="ALLOWED_HOSTS is only for OIDC_HUMAN_CALLBACK"):
@@ -185,9 +190,7 @@ async def test_machine_3_1_a_refused_cached_token_is_replaced(
 
 async def test_machine_3_2_a_refused_new_token_is_an_error(deployment: ScriptedDeployment, server: OIDCServer) -> None:
     callback = Callback("bad")
-    async with authenticating_driver(deployment, **oidc_options(callback)) as client:
-        error = await fails(client, find())
-    assert isinstance(error, OperationFailure)
+    error = await refusal(deployment, oidc_options(callback))
     assert error.code == 18
     assert len(callback.contexts) == 1
 
@@ -212,8 +215,7 @@ async def test_machine_4_1_reauthentication_succeeds(
     deployment: ScriptedDeployment, server: OIDCServer, machine: dict[str, Any]
 ) -> None:
     deployment["a:1"].on("find", REAUTHENTICATE, FOUND)
-    async with authenticating_driver(deployment, **machine) as client:
-        await client.run(find())
+    await read(deployment, machine)
     assert calls(machine) in (2, None)
     assert server.shown == ["token", "token"]
     assert len(deployment["a:1"].commands("find")) == 2
@@ -258,8 +260,7 @@ async def test_machine_4_5_reauthentication_succeeds_with_a_session(
 ) -> None:
     deployment["a:1"].on("find", REAUTHENTICATE, FOUND)
     async with authenticating_driver(deployment, **machine) as client:
-        session = Session(is_implicit=False)
-        await client.run(find(), session=session)
+        await client.run(find(), session=Session(is_implicit=False))
     assert calls(machine) in (2, None)
     first, second = deployment["a:1"].commands("find")
     assert first["lsid"] == second["lsid"]
@@ -268,16 +269,18 @@ async def test_machine_4_5_reauthentication_succeeds_with_a_session(
 # --- human (1): callback authentication ---
 
 
+def human(callback: Callback, username: str | None = None, **properties: Any) -> dict[str, Any]:
+    name = {} if username is None else {"username": username}
+    return {**name, **oidc_options(callback, human=True, **properties)}
+
+
 async def test_human_1_1_single_principal_implicit_username(deployment: ScriptedDeployment, server: OIDCServer) -> None:
-    async with authenticating_driver(deployment, **oidc_options(Callback("token"), human=True)) as client:
-        await client.run(find())
+    await read(deployment, human(Callback("token")))
     assert (server.names, server.shown) == ([None], ["token"])
 
 
 async def test_human_1_2_single_principal_explicit_username(deployment: ScriptedDeployment, server: OIDCServer) -> None:
-    options = oidc_options(Callback("token"), human=True)
-    async with authenticating_driver(deployment, username="test_user1@example.com", **options) as client:
-        await client.run(find())
+    await read(deployment, human(Callback("token"), "test_user1@example.com"))
     assert (server.names, server.shown) == (["test_user1@example.com"], ["token"])
 
 
@@ -286,9 +289,7 @@ async def test_human_1_3_and_1_4_multiple_principals(
     deployment: ScriptedDeployment, several: OIDCServer, user: str
 ) -> None:
     callback = Callback(f"{user}'s token")
-    options = oidc_options(callback, human=True)
-    async with authenticating_driver(deployment, username=f"{user}@example.com", **options) as client:
-        await client.run(find())
+    await read(deployment, human(callback, f"{user}@example.com"))
     assert several.shown == [f"{user}'s token"]
     idp_info = callback.contexts[0].idp_info
     assert idp_info is not None
@@ -297,25 +298,22 @@ async def test_human_1_3_and_1_4_multiple_principals(
 
 async def test_human_1_5_multiple_principals_and_no_user(deployment: ScriptedDeployment, several: OIDCServer) -> None:
     callback = Callback("test_user1's token")
-    async with authenticating_driver(deployment, **oidc_options(callback, human=True)) as client:
-        error = await fails(client, find())
-    assert isinstance(error, OperationFailure)
+    await refusal(deployment, human(callback))
     assert callback.contexts == []
 
 
-async def test_human_1_6_allowed_hosts_blocked(deployment: ScriptedDeployment, server: OIDCServer) -> None:
-    for allowed in ([], ["example.com"]):
-        callback = Callback("token")
-        options = oidc_options(callback, human=True, ALLOWED_HOSTS=allowed)
-        async with authenticating_driver(deployment, **options) as client:
-            error = await fails(client, find())
-        assert isinstance(error, ConfigurationError)
-        assert "a is not one of ALLOWED_HOSTS" in str(error)
-        assert callback.contexts == []
+@pytest.mark.parametrize("allowed", [[], ["example.com"]])
+async def test_human_1_6_allowed_hosts_blocked(
+    deployment: ScriptedDeployment, server: OIDCServer, allowed: list[str]
+) -> None:
+    callback = Callback("token")
+    error = await refusal(deployment, human(callback, ALLOWED_HOSTS=allowed), ConfigurationError)
+    assert "a is not one of ALLOWED_HOSTS" in str(error)
+    assert callback.contexts == []
     assert (server.shown, server.names, server.speculative) == ([], [], [])
 
 
-async def test_human_1_7_allowed_hosts_in_the_connection_string_are_refused() -> None:
+def test_human_1_7_allowed_hosts_in_the_connection_string_are_refused() -> None:
     options = "authMechanism=MONGODB-OIDC&authMechanismProperties=ALLOWED_HOSTS:%5B%22example.com%22%5D"
     properties = {"OIDC_HUMAN_CALLBACK": Callback("token")}
     with pytest.raises(ConfigurationError, match="ALLOWED_HOSTS"):
@@ -323,12 +321,9 @@ async def test_human_1_7_allowed_hosts_in_the_connection_string_are_refused() ->
 
 
 async def test_human_1_8_machine_identity_provider_with_human_callback(deployment: ScriptedDeployment) -> None:
-    server = OIDCServer("token", idp={"issuer": "https://issuer"})
-    server.attach(deployment)
+    OIDCServer("token", idp={"issuer": "https://issuer"}).attach(deployment)
     callback = Callback("token")
-    options = oidc_options(callback, human=True)
-    async with authenticating_driver(deployment, username="test_machine", **options) as client:
-        await client.run(find())
+    await read(deployment, human(callback, "test_machine"))
     (context,) = callback.contexts
     assert context.idp_info is not None
     assert context.idp_info.clientId is None
@@ -339,8 +334,7 @@ async def test_human_1_8_machine_identity_provider_with_human_callback(deploymen
 
 async def test_human_2_1_valid_callback_inputs(deployment: ScriptedDeployment, server: OIDCServer) -> None:
     callback = Callback("token")
-    async with authenticating_driver(deployment, username="me", **oidc_options(callback, human=True)) as client:
-        await client.run(find())
+    await read(deployment, human(callback, "me"))
     (context,) = callback.contexts
     assert (context.timeout_seconds, context.username, context.version) == (300.0, "me", 1)
     assert context.refresh_token is None
@@ -349,9 +343,7 @@ async def test_human_2_1_valid_callback_inputs(deployment: ScriptedDeployment, s
 
 
 async def test_human_2_2_callback_returns_missing_data(deployment: ScriptedDeployment, server: OIDCServer) -> None:
-    async with authenticating_driver(deployment, **oidc_options(Callback({}), human=True)) as client:
-        error = await fails(client, find())
-    assert isinstance(error, OperationFailure)
+    await refusal(deployment, human(Callback({})))
     assert server.shown == []
 
 
@@ -359,17 +351,21 @@ def result(token: str, refresh_token: str | None = None) -> Any:
     return OIDCCallbackResult(token, refresh_token=refresh_token)
 
 
-async def test_human_2_3_refresh_token_is_passed_to_the_callback(
-    deployment: ScriptedDeployment, server: OIDCServer
-) -> None:
+@pytest.fixture
+def reauthenticating(deployment: ScriptedDeployment, server: OIDCServer) -> OIDCServer:
+    """A server that wants the second read to authenticate again."""
     deployment["a:1"].on("find", FOUND, REAUTHENTICATE, FOUND)
+    return server
+
+
+async def test_human_2_3_refresh_token_is_passed_to_the_callback(
+    deployment: ScriptedDeployment, reauthenticating: OIDCServer
+) -> None:
     callback = Callback(result("token", "refresh"), result("second", "refresh"))
-    async with authenticating_driver(deployment, **oidc_options(callback, human=True)) as client:
-        await client.run(find())
-        await client.run(find())
+    await read(deployment, human(callback), 2)
     assert [context.refresh_token for context in callback.contexts] == [None, "refresh"]
     assert callback.contexts[0].idp_info == callback.contexts[1].idp_info
-    assert (len(server.names), server.shown) == (1, ["token", "second"])
+    assert (len(reauthenticating.names), reauthenticating.shown) == (1, ["token", "second"])
 
 
 # --- human (3): speculative authentication ---
@@ -380,7 +376,7 @@ async def test_human_3_1_uses_speculative_authentication_if_there_is_a_cached_to
 ) -> None:
     callback = Callback("token")
     deployment["a:1"].on("find", Close(), FOUND)
-    async with authenticating_driver(deployment, **oidc_options(callback, human=True)) as client:
+    async with authenticating_driver(deployment, **human(callback)) as client:
         await fails(client, find())
         deployment["a:1"].on("saslStart", failure(18))
         await client.run(find())
@@ -392,9 +388,7 @@ async def test_human_3_2_does_not_use_speculative_authentication_without_a_cache
     deployment: ScriptedDeployment, server: OIDCServer
 ) -> None:
     deployment["a:1"].on("saslStart", failure(18))
-    async with authenticating_driver(deployment, **oidc_options(Callback("token"), human=True)) as client:
-        error = await fails(client, find())
-    assert isinstance(error, OperationFailure)
+    error = await refusal(deployment, human(Callback("token")))
     assert error.code == 18
     assert server.speculative == []
 
@@ -402,10 +396,10 @@ async def test_human_3_2_does_not_use_speculative_authentication_without_a_cache
 # --- human (4): reauthentication ---
 
 
-async def test_human_4_1_reauthentication_succeeds(deployment: ScriptedDeployment, server: OIDCServer) -> None:
+@pytest.mark.usefixtures("reauthenticating")
+async def test_human_4_1_reauthentication_succeeds(deployment: ScriptedDeployment) -> None:
     callback = Callback("token", "second")
-    deployment["a:1"].on("find", FOUND, REAUTHENTICATE, FOUND)
-    async with authenticating_driver(deployment, **oidc_options(callback, human=True)) as client:
+    async with authenticating_driver(deployment, **human(callback)) as client:
         await client.run(find())
         assert len(callback.contexts) == 1
         client.recorder.clear()
@@ -415,35 +409,25 @@ async def test_human_4_1_reauthentication_succeeds(deployment: ScriptedDeploymen
 
 
 async def test_human_4_2_reauthentication_succeeds_without_refresh_token(
-    deployment: ScriptedDeployment, server: OIDCServer
+    deployment: ScriptedDeployment, reauthenticating: OIDCServer
 ) -> None:
     callback = Callback(result("token"), result("second"))
-    deployment["a:1"].on("find", FOUND, REAUTHENTICATE, FOUND)
-    async with authenticating_driver(deployment, **oidc_options(callback, human=True)) as client:
-        await client.run(find())
-        await client.run(find())
+    await read(deployment, human(callback), 2)
     assert len(callback.contexts) == 2
-    assert len(server.names) == 2, "from the beginning"
+    assert len(reauthenticating.names) == 2, "from the beginning"
 
 
-async def test_human_4_3_reauthentication_succeeds_after_refresh_fails(
-    deployment: ScriptedDeployment, server: OIDCServer
-) -> None:
+@pytest.mark.usefixtures("reauthenticating")
+async def test_human_4_3_reauthentication_succeeds_after_refresh_fails(deployment: ScriptedDeployment) -> None:
     callback = Callback(result("token", "bad refresh token"), result("token"))
-    deployment["a:1"].on("find", FOUND, REAUTHENTICATE, FOUND)
-    async with authenticating_driver(deployment, **oidc_options(callback, human=True)) as client:
-        await client.run(find())
-        await client.run(find())
+    await read(deployment, human(callback), 2)
     assert len(callback.contexts) == 2
 
 
-async def test_human_4_4_reauthentication_fails(deployment: ScriptedDeployment, server: OIDCServer) -> None:
+@pytest.mark.usefixtures("reauthenticating")
+async def test_human_4_4_reauthentication_fails(deployment: ScriptedDeployment) -> None:
     callback = Callback(result("token", "refresh"), result("bad", "refresh"))
-    deployment["a:1"].on("find", FOUND, REAUTHENTICATE, FOUND)
-    async with authenticating_driver(deployment, **oidc_options(callback, human=True)) as client:
-        await client.run(find())
-        error = await fails(client, find())
-    assert isinstance(error, OperationFailure)
+    error = await refusal(deployment, human(callback), after=1)
     assert error.code == 18
     assert len(callback.contexts) == 3
     assert [context.refresh_token for context in callback.contexts] == [None, "refresh", None]

@@ -9,8 +9,8 @@ import pytest
 
 from motorlite import DriverInfo, OverloadRetry, ServerApi
 from motorlite._base.version import __version__
-from motorlite._client.core import Core
 from motorlite.testing.scripted import ScriptedDeployment
+from tests.support.auth_servers import threadless
 from tests.support.clients import scripted_client
 from tests.support.scram_server import ScramServer
 
@@ -28,30 +28,24 @@ LIBRARY = ("library", "1.2", "Library Platform")
 FRAMEWORK = ("framework", "2.0", "Framework Platform")
 
 
+@pytest.fixture
+def deployment() -> ScriptedDeployment:
+    return ScriptedDeployment(["a:1"])
+
+
 # --- prose tests ---
 
 
 @pytest.mark.parametrize("uri_options", [{}, {"username": "user", "password": "pencil"}], ids=["none", "credentials"])
 async def test_2_an_arbitrary_auth_mechanism_is_accepted(
-    monkeypatch: pytest.MonkeyPatch, uri_options: dict[str, Any]
+    deployment: ScriptedDeployment, uri_options: dict[str, Any]
 ) -> None:
     """Prose test 2: a mechanism that nobody knows in saslSupportedMechs is no error."""
-    deployment = ScriptedDeployment(["a:1"])
     server, scram = deployment["a:1"], ScramServer("SCRAM-SHA-256", b"pencil")
     server.hello = {"saslSupportedMechs": ["ARBITRARY", "SCRAM-SHA-256"]}
     server.on("saslStart", scram.answer)
     server.on("saslContinue", scram.answer)
-    async with scripted_client(deployment, **uri_options) as client:
-        core = client._core
-        assert isinstance(core, Core)
-        core.enter()
-
-        async def at_once(function: Any, until: float) -> Any:
-            return function()
-
-        # In virtual time, nothing may wait for a thread.
-        assert core._runtime is not None
-        monkeypatch.setattr(core._runtime, "run_in_thread", at_once, raising=False)
+    async with scripted_client(deployment, world={"runtime": threadless}, **uri_options) as client:
         assert (await client.admin.command("ping"))["ok"] == 1
     assert scram.is_authenticated is bool(uri_options)
 
@@ -78,11 +72,6 @@ class Handshakes:
         assert not later
         document: Document = first.document["client"]
         return document
-
-
-@pytest.fixture
-async def deployment() -> ScriptedDeployment:
-    return ScriptedDeployment(["a:1"])
 
 
 @pytest.fixture
@@ -223,11 +212,14 @@ async def test_metadata_8_empty_strings_are_unset_in_initial_metadata(
         assert before["driver"]["name"] == "motorlite|library"
 
 
+@pytest.mark.parametrize(
+    ("policy", "announced"), [(None, True), (OverloadRetry.revision_2026_07(), "2")], ids=["default", "newest"]
+)
 @pytest.mark.parametrize("api", [None, ServerApi("1")], ids=["legacy hello", "hello"])
 @pytest.mark.parametrize("streaming", [False, True], ids=["polling", "streaming"])
 @pytest.mark.parametrize("topology", ["standalone", "replica set", "sharded"])
 async def test_metadata_9_handshakes_announce_backpressure(
-    topology: str, streaming: bool, api: ServerApi | None
+    topology: str, streaming: bool, api: ServerApi | None, policy: OverloadRetry | None, announced: bool | str
 ) -> None:
     """Client metadata update prose test 9: with the numbers of the newest revision its version is announced.
 
@@ -235,11 +227,18 @@ async def test_metadata_9_handshakes_announce_backpressure(
     """
     arguments: dict[str, Any] = {"replica_set": "rs"} if topology == "replica set" else {}
     deployment = ScriptedDeployment(["a:1"], mongos=topology == "sharded", streaming=streaming, **arguments)
-    options = {"overload_policy": OverloadRetry.revision_2026_07(), "server_api": api}
-    async with scripted_client(deployment, **options) as client:
+    server = deployment["a:1"]
+    async with scripted_client(deployment, overload_policy=policy, server_api=api) as client:
         assert (await client.admin.command("ping"))["ok"] == 1
-        # Let the measurement of round-trip times connect as well.
-        await anyio.sleep(1)
-    intercepted = [hello.document for hello in deployment["a:1"].hellos if "client" in hello.document]
-    assert len(intercepted) == (3 if streaming else 2)
-    assert [document["backpressure"] for document in intercepted] == ["2"] * len(intercepted)
+        # Long enough for the measurement of round-trip times to connect, and for two more checks by each monitor.
+        await anyio.sleep(25)
+    connections: dict[int, list[Document]] = {}
+    for hello in server.hellos:
+        connections.setdefault(hello.connection, []).append(hello.document)
+    assert len(connections) == (3 if streaming else 2)
+    for first, *later in connections.values():
+        assert first["backpressure"] == announced
+        assert first["client"]["driver"]["name"] == "motorlite"
+        assert not [document for document in later if "backpressure" in document or "client" in document]
+    assert max(len(hellos) for hellos in connections.values()) >= 3
+    assert not [command for command in server.commands() if "backpressure" in command]

@@ -12,9 +12,8 @@ import anyio.to_thread
 import bson
 import pytest
 
-from motorlite._connection.compressed_stream import LARGE, CompressedStream
+from motorlite._connection.compressed_stream import CompressedStream
 from motorlite._net.current import current_runtime
-from motorlite._net.runtime import WaitTimeout
 from motorlite._wire import op_msg
 from motorlite._wire.compression import Noop, Zlib, Zstd, compress, decompress
 from motorlite._wire.frames import FrameReader
@@ -166,32 +165,6 @@ async def test_a_large_request_is_compressed_in_a_thread(
     assert threads[1:] == [thread_of_the_loop]
 
 
-@pytest.mark.real_time
-async def test_a_large_request_that_is_not_compressed_in_time(
-    stream: CompressedStream, inner: Inner, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stream.agree(["zlib"])
-    may_go_on = threading.Event()
-
-    class Slow(Zlib):
-        def compress(self, data: memoryview) -> bytes:
-            may_go_on.wait(10)
-            return super().compress(data)
-
-    monkeypatch.setattr(stream, "_compressor", Slow())
-    runtime = current_runtime()
-    begin = runtime.now()
-    try:
-        with pytest.raises(WaitTimeout):
-            await stream.pack_large(bytes(LARGE), begin + 0.05)
-        assert runtime.now() - begin < 5
-    finally:
-        may_go_on.set()
-    assert not inner.sent
-    with pytest.raises(WaitTimeout):
-        await stream.pack_large(bytes(LARGE), runtime.now())
-
-
 class Held(Zlib):
     """Decompresses when the test lets it, and says where."""
 
@@ -266,9 +239,3 @@ async def test_everything_else_is_the_inner_streams(stream: CompressedStream, in
     stream.abort()
     assert inner.is_closed
     assert stream.is_closed
-
-
-async def test_what_the_inner_stream_raises_passes(inner: Inner) -> None:
-    stream = CompressedStream(inner, FrameReader(), [Zlib()], current_runtime())
-    with pytest.raises(AssertionError):
-        await stream.exchange(FIND, inf)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import re
+from contextlib import suppress
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -28,6 +29,8 @@ from tests.support.pools import settle
 
 if TYPE_CHECKING:
     from motorlite._base.values import ServerFacts
+
+pytestmark = pytest.mark.anyio
 
 ADDRESS = ("a", 1)
 
@@ -121,7 +124,6 @@ def test_a_value_that_cannot_be_bson() -> None:
 # --- one request, one reply ---
 
 
-@pytest.mark.anyio
 async def test_a_command_and_its_reply() -> None:
     peer = Peer()
     async with anyio.create_task_group() as group:
@@ -138,60 +140,30 @@ async def test_a_command_and_its_reply() -> None:
         assert not peer.stream.is_closed
 
 
-@pytest.mark.anyio
 async def test_nothing_is_awaited_after_an_unacknowledged_command() -> None:
     peer = Peer()
-    await peer.connection.send_only(op_msg.encode(9, b"\x05\0\0\0\0", (), op_msg.MORE_TO_COME), peer.now() + 5)
+    message = op_msg.encode(9, b"\x05\0\0\0\0", (), op_msg.MORE_TO_COME)
+    await peer.connection.send_only(message, peer.now() + 5)
     assert peer.messages[0].request_id == 9
-    peer.stream.close()
-    with pytest.raises(AutoReconnect, match=r"the server closed the connection"):
-        await peer.connection.send_only(b"", peer.now() + 5)
-
-
-@pytest.mark.anyio
-async def test_half_a_message_sent() -> None:
-    peer = Peer()
+    # Of half a message, nobody knows what the server makes.
     peer.stream.is_stalled = True
     with pytest.raises(NetworkTimeout):
-        await peer.connection.send_only(op_msg.encode(9, b"\x05\0\0\0\0"), peer.now() + 5)
+        await peer.connection.send_only(message, peer.now() + 5)
     assert peer.was_closed
 
 
-@pytest.mark.anyio
-async def test_no_reply_in_time() -> None:
+@pytest.mark.parametrize("is_cancelled", [False, True])
+async def test_no_reply_in_time(is_cancelled: bool) -> None:
     peer = Peer()
     begun = peer.now()
-    with pytest.raises(NetworkTimeout, match="a:1: no reply in time"):
+    with anyio.move_on_after(1 if is_cancelled else inf) as scope, suppress(NetworkTimeout):
         await peer.connection.command("db", {"ping": 1}, begun + 5)
-    assert peer.now() == begun + 5
+    assert scope.cancelled_caught is is_cancelled
+    assert peer.now() == begun + (1 if is_cancelled else 5)
     assert peer.connection.progress is Progress.IN_FLIGHT
     assert peer.was_closed, "its reply would be somebody else's"
 
 
-@pytest.mark.anyio
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
-        (encode_reply(1, 999_999_999, {"ok": 1}), r"expected the reply to request \d+, got the reply to 999999999"),
-        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "the peer speaks HTTP: this is the port of a web server"),
-        (b"\x10\0\0\0" + bytes(12), "a message of 16 bytes is too short for OP_MSG"),
-        (b"\x15\0\0\0" + bytes(8) + b"\x01\0\0\0" + bytes(5), "got a message with opcode 1"),
-        (op_msg.encode(1, b"\xff\0\0\0\x10a\0"), "announces 255 bytes, more than the message has"),
-    ],
-    ids=["another reply", "http", "header only", "another opcode", "cut off"],
-)
-async def test_a_reply_that_is_none(data: bytes, message: str) -> None:
-    peer = Peer()
-    async with anyio.create_task_group() as group:
-        outcome = await background(peer, group, peer.connection.command, "db", {"ping": 1}, peer.now() + 5)
-        peer.stream.deliver(data)
-    (error,) = outcome
-    assert isinstance(error, ProtocolError)
-    assert re.search(message, str(error))
-    assert peer.stream.is_closed
-
-
-@pytest.mark.anyio
 async def test_a_reply_that_is_no_bson() -> None:
     peer = Peer()
     async with anyio.create_task_group() as group:
@@ -204,45 +176,13 @@ async def test_a_reply_that_is_no_bson() -> None:
     assert peer.was_closed
 
 
-@pytest.mark.anyio
-async def test_closed_in_the_middle_of_a_reply() -> None:
-    peer = Peer()
-    async with anyio.create_task_group() as group:
-        outcome = await background(peer, group, peer.connection.command, "db", {"ping": 1}, peer.now() + 5)
-        peer.stream.deliver(encode_reply(1, peer.messages[0].request_id, {"ok": 1})[:25])
-        await settle()
-        assert outcome == [], "it may still go on"
-        peer.stream.close()
-    assert str(outcome[0]) == "a:1: the server closed the connection"
-
-
-@pytest.mark.anyio
-async def test_a_cancelled_request_spoils_the_connection() -> None:
-    peer = Peer()
-    with anyio.move_on_after(1):
-        await peer.connection.command("db", {"ping": 1}, peer.now() + 5)
-    assert peer.was_closed
-
-
-@pytest.mark.anyio
-async def test_the_limit_of_the_server_is_learned() -> None:
-    peer = Peer()
-    peer.connection.learn(parse_hello(ADDRESS, {"ok": 1, "maxWireVersion": 17, "maxMessageSizeBytes": 1000}, False))
-    peer.connection.expect_replies()
-    assert peer.framer.max_message_size == 1000
-    assert peer.connection.facts.max_message_size == 1000
-    assert peer.connection.handshake.facts is peer.connection.facts
-
-
-@pytest.mark.anyio
-async def test_no_server_sets_a_limit_above_that_of_the_protocol() -> None:
-    peer = Peer()
-    peer.connection.learn(
-        parse_hello(ADDRESS, {"ok": 1, "maxWireVersion": 17, "maxMessageSizeBytes": 2**31 - 1}, False)
-    )
-    peer.connection.expect_replies()
-    assert peer.framer.max_message_size == 48_000_000
-    assert peer.connection.facts.max_message_size == 2**31 - 1, "what it takes is for it to say"
+@pytest.mark.parametrize(("announced", "limit"), [(1000, 1000), (2**31 - 1, 48_000_000)])
+async def test_the_limit_of_the_server_is_learned_up_to_that_of_the_protocol(announced: int, limit: int) -> None:
+    connection = Peer().connection
+    connection.learn(parse_hello(ADDRESS, {"ok": 1, "maxWireVersion": 17, "maxMessageSizeBytes": announced}, False))
+    connection.expect_replies()
+    assert connection.framer.max_message_size == limit
+    assert connection.facts.max_message_size == announced, "what it takes is for it to say"
 
 
 # --- exhaust ---
@@ -252,7 +192,6 @@ async def hello(peer: Peer) -> Any:
     return await peer.connection.command("admin", {"hello": 1}, peer.now() + 5, is_exhaust=True)
 
 
-@pytest.mark.anyio
 async def test_replies_that_come_by_themselves() -> None:
     peer = Peer()
     connection = peer.connection
@@ -269,7 +208,6 @@ async def test_replies_that_come_by_themselves() -> None:
         assert len(peer.raw) == 1, "only asked once"
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("is_last", [True, False])
 async def test_what_follows_the_last_of_these_replies_closes_the_connection(is_last: bool) -> None:
     peer = Peer()
@@ -282,7 +220,6 @@ async def test_what_follows_the_last_of_these_replies_closes_the_connection(is_l
         assert peer.was_closed == is_last
 
 
-@pytest.mark.anyio
 async def test_more_will_come_says_the_reply_to_an_ordinary_command() -> None:
     peer = Peer()
     async with anyio.create_task_group() as group:
@@ -293,7 +230,6 @@ async def test_more_will_come_says_the_reply_to_an_ordinary_command() -> None:
         assert peer.was_closed, "what follows it must not reach the next caller"
 
 
-@pytest.mark.anyio
 async def test_a_reply_that_does_not_follow_the_last_one() -> None:
     peer = Peer()
     async with anyio.create_task_group() as group:
@@ -310,7 +246,6 @@ async def test_a_reply_that_does_not_follow_the_last_one() -> None:
 # --- interruption ---
 
 
-@pytest.mark.anyio
 async def test_the_reason_of_an_interruption_is_the_error() -> None:
     peer = Peer()
     async with anyio.create_task_group() as group:
@@ -324,7 +259,6 @@ async def test_the_reason_of_an_interruption_is_the_error() -> None:
     assert peer.was_closed
 
 
-@pytest.mark.anyio
 async def test_an_interruption_does_not_replace_a_cancellation() -> None:
     peer = Peer()
     with anyio.CancelScope() as scope:
@@ -334,7 +268,6 @@ async def test_an_interruption_does_not_replace_a_cancellation() -> None:
     assert scope.cancelled_caught
 
 
-@pytest.mark.anyio
 async def test_close() -> None:
     peer = Peer()
     peer.connection.close()
@@ -344,7 +277,6 @@ async def test_close() -> None:
         await peer.connection.command("db", {"ping": 1}, peer.now() + 5)
 
 
-@pytest.mark.anyio
 async def test_waiting_for_an_owed_reply_can_go_on() -> None:
     peer = Peer()
     connection = peer.connection
@@ -361,16 +293,6 @@ async def test_waiting_for_an_owed_reply_can_go_on() -> None:
     peer.answer({"ok": 1, "late": True}, to=request_id)
     assert await connection.receive_owed() == {"ok": 1, "late": True}
     assert connection.owed is None
-
-
-@pytest.mark.anyio
-async def test_an_owed_reply_that_does_not_come_closes_the_connection() -> None:
-    peer = Peer()
-    connection = peer.connection
-    connection.owed, connection.owed_until = 7, peer.now() + 0.01
-    with pytest.raises(NetworkTimeout):
-        await connection.receive_owed(connection.owed_until)
-    assert peer.was_closed
 
 
 @pytest.mark.parametrize(
@@ -393,9 +315,6 @@ def test_too_large_a_statement_of_an_unacknowledged_write(name: str, field: str,
         DocumentTooLarge, match=f"the {what} has 1001 bytes, more than the 1000 that the server accepts"
     ):
         encoded(1001, is_acknowledged=False)
-
-
-def test_other_unacknowledged_commands_may_be_larger_than_a_document() -> None:
-    server = facts(maxBsonObjectSize=1000)
-    for document in ({"findAndModify": "c", "update": {"s": "x" * 1100}}, {"insert": "c", "s": "x" * 1100}):
-        encode_command(document, DEFAULT_CODEC_OPTIONS, (), 1, server, is_acknowledged=False)
+    # Other commands may be larger than a document.
+    for other in ({"findAndModify": "c", "update": {"s": "x" * 1100}}, {name: "c", "s": "x" * 1100}):
+        encode_command(other, DEFAULT_CODEC_OPTIONS, (), 1, server, is_acknowledged=False)

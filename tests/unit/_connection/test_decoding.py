@@ -16,7 +16,6 @@ from bson.errors import InvalidBSON
 
 from motorlite._connection.decoding import LARGE, Decoder, without_collector
 from motorlite._wire.slices import SLICE
-from motorlite.errors import ProtocolError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -179,32 +178,6 @@ def test_threads_that_both_found_the_collector_on_leave_it_on(monkeypatch: pytes
         monkeypatch.undo()
 
 
-def test_two_event_loops_that_decode_at_the_same_time_leave_the_collector_on() -> None:
-    body, look = reply(SLICE * 3), Look()
-
-    def run(backend: str) -> None:
-        for _ in range(5):
-            anyio.run(
-                Decoder(checkpoint_for, pauses_collector=True).decode,
-                body,
-                look.options,
-                FIRST,
-                unfinished,
-                backend=backend,
-            )
-
-    async def checkpoint_for(seconds: float) -> None:
-        await checkpoint()
-
-    with collector(is_on=True):
-        threads = [threading.Thread(target=run, args=(backend,)) for backend in ("asyncio", "trio", "asyncio")]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(60)
-            assert not thread.is_alive()
-
-
 async def test_other_tasks_run_between_slices() -> None:
     turns, is_done = 0, False
 
@@ -246,16 +219,3 @@ async def test_a_cancelled_decoding_leaves_the_cursor(slices: int) -> None:
             reply(SLICE * 4), DEFAULT_CODEC_OPTIONS, FIRST, left.append
         )
     assert [(item["cursor"]["id"], item["cursor"]["ns"]) for item in left] == [(5, "a.b")]
-
-
-async def test_a_reply_that_is_no_bson_is_a_protocol_error() -> None:
-    body = bytearray(reply(SLICE * 4))
-    body[SLICE * 3 : SLICE * 3 + 2000] = bytes(2000)
-    with collector(is_on=True), pytest.raises(ProtocolError):
-        await decode(memoryview(body))
-
-
-async def test_a_large_reply_without_a_batch_is_decoded_at_once() -> None:
-    values = ["x" * 1000] * 1000
-    body = memoryview(bson.encode({"values": values, "ok": 1}))
-    assert (await decode(body))["values"] == values

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from itertools import product
 from types import SimpleNamespace
 from typing import Any
 
@@ -7,8 +8,10 @@ import pytest
 from bson import Int64, ObjectId
 
 from motorlite._base import wire_versions
-from motorlite._connection.handshake import hello_document, incompatibility, monitor_hello, parse_hello
+from motorlite._connection.handshake import hello_document, incompatibility, monitor_hello, parse_hello, server_type
+from motorlite._topology.server_description import WRITABLE_TYPES, ServerDescription
 from motorlite.errors import ConfigurationError, OperationFailure, ProtocolError
+from motorlite.topology_description import ServerType
 
 ADDRESS = ("db.example", 27017)
 METADATA = {"driver": {"name": "motorlite"}}
@@ -33,6 +36,7 @@ MODERN = {"hello": 1, **COMMON}
         ({"load_balanced": True}, MODERN | {"loadBalanced": True}),
         ({"compressors": ("zstd", "zlib")}, LEGACY | {"compression": ["zstd", "zlib"]}),
         ({"backpressure": "2"}, LEGACY | {"backpressure": "2"}),
+        ({"backpressure": False}, {name: value for name, value in LEGACY.items() if name != "backpressure"}),
         (
             {"sasl_supported_mechs": "admin.user", "speculative_authenticate": {"saslStart": 1}},
             LEGACY | {"saslSupportedMechs": "admin.user", "speculativeAuthenticate": {"saslStart": 1}},
@@ -42,35 +46,29 @@ MODERN = {"hello": 1, **COMMON}
 def test_hello_document(options: dict[str, Any], expected: dict[str, Any]) -> None:
     document = hello_document(metadata=METADATA, **options)
     assert document == expected
+    assert type(document.get("backpressure")) is type(expected.get("backpressure"))
     # The command's name must come first on the wire.
     assert next(iter(document)) == next(iter(expected))
 
 
-def test_backpressure_is_a_boolean_and_can_be_left_out() -> None:
-    assert hello_document(metadata=METADATA)["backpressure"] is True
-    assert "backpressure" not in hello_document(metadata=METADATA, backpressure=False)
-
-
 @pytest.mark.parametrize(
-    ("arguments", "expected"),
+    ("arguments", "server_api", "expected"),
     [
-        ((False,), {"isMaster": 1, "helloOk": True}),
-        ((True,), {"hello": 1, "helloOk": True}),
+        ((False,), None, {"isMaster": 1, "helloOk": True}),
+        ((True,), None, {"hello": 1, "helloOk": True}),
         (
             (True, {"counter": 3}, 10_000),
+            None,
             {"hello": 1, "helloOk": True, "topologyVersion": {"counter": 3}, "maxAwaitTimeMS": 10_000},
         ),
         # Only both together make the server wait.
-        ((True, None, 10_000), {"hello": 1, "helloOk": True}),
-        ((True, {"counter": 3}, None), {"hello": 1, "helloOk": True}),
+        ((True, None, 10_000), None, {"hello": 1, "helloOk": True}),
+        ((True, {"counter": 3}, None), None, {"hello": 1, "helloOk": True}),
+        ((False,), BARE_API, {"hello": 1, "helloOk": True, "apiVersion": "1"}),
     ],
 )
-def test_later_hellos_carry_no_handshake(arguments: tuple[Any, ...], expected: dict[str, Any]) -> None:
-    assert monitor_hello(*arguments) == expected
-
-
-def test_later_hellos_with_the_versioned_api() -> None:
-    assert monitor_hello(False, server_api=BARE_API) == {"hello": 1, "helloOk": True, "apiVersion": "1"}
+def test_later_hellos_carry_no_handshake(arguments: tuple[Any, ...], server_api: Any, expected: dict[str, Any]) -> None:
+    assert monitor_hello(*arguments, server_api=server_api) == expected
 
 
 def test_a_full_reply() -> None:
@@ -128,25 +126,46 @@ def test_a_bare_reply() -> None:
     assert handshake.compression == ()
 
 
-@pytest.mark.parametrize(
-    ("fields", "load_balanced", "kind"),
-    [
-        ({}, False, "standalone"),
-        ({"msg": "isdbgrid"}, False, "mongos"),
-        ({"setName": "rs"}, False, "member"),
-        ({"isreplicaset": True}, False, "member"),
-        ({"setName": "rs", "arbiterOnly": True}, False, "arbiter"),
-        ({"msg": "isdbgrid", "serviceId": ObjectId()}, True, "mongos balanced"),
-        ({"serviceId": ObjectId()}, True, "balanced"),
-    ],
-)
-def test_kinds_of_servers(fields: dict[str, Any], load_balanced: bool, kind: str) -> None:
-    handshake = parse_hello(ADDRESS, {"ok": 1, "maxWireVersion": 17, **fields}, load_balanced)
-    facts = handshake.facts
-    assert facts.is_standalone is ("standalone" in kind)
-    assert facts.is_mongos is ("mongos" in kind)
-    assert facts.is_load_balanced is ("balanced" in kind)
-    assert handshake.is_arbiter is ("arbiter" in kind)
+def test_no_limit_is_believed_that_a_message_cannot_have() -> None:
+    names = ("maxBsonObjectSize", "maxMessageSizeBytes", "maxWriteBatchSize")
+    facts = parse_hello(ADDRESS, {"ok": 1, "maxWireVersion": 8, **dict.fromkeys(names, 2**62)}, False).facts
+    assert (facts.max_bson_object_size, facts.max_message_size, facts.max_write_batch_size) == (2**31 - 1,) * 3
+
+
+# The fields that decide what a server is.
+KINDS: dict[str, tuple[Any, ...]] = {
+    "arbiterOnly": (True, 1, False, None),
+    "setName": ("rs", "", None),
+    "isWritablePrimary": (True, False, None),
+    "ismaster": (True, None),
+    "secondary": (True, None),
+    "hidden": (True, None),
+    "isreplicaset": (True, None),
+    "msg": ("isdbgrid", None),
+}
+
+
+def test_discovery_and_handshake_agree() -> None:
+    arbiters = 0
+    for values in product(*KINDS.values()):
+        fields = {name: value for name, value in zip(KINDS, values, strict=True) if value is not None}
+        reply = {"ok": 1, "maxWireVersion": 17, **fields}
+        described = ServerDescription.from_hello(ADDRESS, reply, round_trip_time=0.1, min_round_trip_time=0.1, now=1.0)
+        handshake = parse_hello(ADDRESS, reply, False)
+        assert handshake.is_arbiter is (described.server_type is ServerType.RSArbiter)
+        assert handshake.facts.is_standalone is (described.server_type is ServerType.Standalone)
+        assert handshake.facts.is_mongos is (described.server_type is ServerType.Mongos)
+        assert not (handshake.is_arbiter and described.server_type in WRITABLE_TYPES | {ServerType.RSSecondary})
+        arbiters += handshake.is_arbiter
+    assert arbiters
+
+
+@pytest.mark.parametrize("arbiter", [True, 1, "yes"])
+def test_an_arbiter_is_a_member_that_is_nothing_else(arbiter: object) -> None:
+    assert server_type({"setName": "rs", "arbiterOnly": arbiter}) is ServerType.RSArbiter
+    assert server_type({"arbiterOnly": arbiter}) is ServerType.Standalone
+    assert server_type({"setName": "rs", "arbiterOnly": arbiter, "ismaster": True}) is ServerType.RSPrimary
+    assert server_type({"setName": "rs", "arbiterOnly": arbiter, "secondary": True}) is ServerType.RSSecondary
 
 
 @pytest.mark.parametrize(("wire_version", "mongodb"), [(0, "2.4"), (2, "2.6"), (6, "3.6"), (7, "4.0"), (None, "2.4")])
@@ -183,24 +202,29 @@ def test_a_service_behind_a_load_balancer() -> None:
     reply = {"ok": 1, "maxWireVersion": 17, "serviceId": service_id, "logicalSessionTimeoutMinutes": 30}
     handshake = parse_hello(ADDRESS, reply, True)
     assert handshake.service_id == service_id
+    assert handshake.facts.is_load_balanced
+    assert not handshake.facts.is_standalone
     assert handshake.facts.supports_sessions
     assert handshake.facts.session_timeout_minutes is None, "sessions do not expire for the client"
     with pytest.raises(ProtocolError, match="serviceId must be an ObjectId, got int"):
         parse_hello(ADDRESS, reply | {"serviceId": 1}, True)
 
 
-def test_a_refused_handshake() -> None:
-    reply = {"ok": 0, "errmsg": "busy", "code": 462, "errorLabels": ["SystemOverloadedError"]}
+@pytest.mark.parametrize("ok", [0, 2, -1, "yes", {}, [1], None])
+def test_a_refused_handshake(ok: object) -> None:
+    reply = {"ok": ok, "maxWireVersion": 17, "errmsg": "busy", "errorLabels": ["SystemOverloadedError"]}
     with pytest.raises(OperationFailure, match="busy") as raised:
         parse_hello(ADDRESS, reply, False)
     assert raised.value.address == ADDRESS
     assert raised.value.has_error_label("SystemOverloadedError")
 
 
-@pytest.mark.parametrize("ok", [0, 2, -1, "yes", {}, [1], None])
-def test_only_one_is_ok(ok: object) -> None:
-    with pytest.raises(OperationFailure):
-        parse_hello(ADDRESS, {"ok": ok, "maxWireVersion": 17}, False)
+@pytest.mark.parametrize(
+    ("answered", "accepted"),
+    [("zlib", ()), (5, ()), ({"zlib": 1}, ()), ([5, None, "zlib"], (5, None, "zlib")), ([["zlib"]], (["zlib"],))],
+)
+def test_strange_answers_to_the_offer_of_compressors(answered: object, accepted: tuple[Any, ...]) -> None:
+    assert parse_hello(ADDRESS, {"ok": 1, "maxWireVersion": 17, "compression": answered}, False).compression == accepted
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,6 @@ from motorlite.driver_info import DriverInfo
 LAMBDA = {"AWS_EXECUTION_ENV": "AWS_Lambda_java8"}
 OS = {"type": "Linux", "name": "Debian 12", "architecture": "x86_64", "version": "12"}
 PLATFORM = "CPython 3.11.9 (trio)"
-LIBRARY = ("library", "1.2", "Library Platform")
 
 
 def facts(**changes: Any) -> PlatformFacts:
@@ -41,13 +40,11 @@ def metadata(
     environment: dict[str, str] | None = None,
     *,
     app_name: str | None = None,
-    infos: tuple[tuple[str, str | None, str | None], ...] = (),
+    info: tuple[str, str | None, str | None] | None = None,
     **changes: Any,
 ) -> dict[str, Any]:
-    known: tuple[DriverInfo, ...] = ()
-    for each in infos:
-        known = with_info(known, DriverInfo(*each))
-    return client_metadata(app_name=app_name, environment=environment or {}, platform=facts(**changes), infos=known)
+    infos = with_info((), DriverInfo(*info)) if info else ()
+    return client_metadata(app_name=app_name, environment=environment or {}, platform=facts(**changes), infos=infos)
 
 
 def size(document: dict[str, Any]) -> int:
@@ -68,6 +65,12 @@ def test_what_is_unknown_is_left_out() -> None:
     document = metadata(os_name=None, os_version=None, architecture=None)
     assert document["os"] == {"type": "Linux"}
     assert set(document) == {"driver", "os", "platform"}
+
+
+def test_an_empty_string_appends_nothing() -> None:
+    document = metadata(info=("library", "", ""))
+    assert document["driver"] == {"name": "motorlite|library", "version": __version__}
+    assert document["platform"] == PLATFORM
 
 
 # Handshake specification, prose test 1; its cases by number.
@@ -134,53 +137,11 @@ def test_docker() -> None:
     assert both["env"] == {"container": {"runtime": "docker", "orchestrator": "kubernetes"}}
 
 
-# Metadata update prose tests 1, 2, 3, 5, 7 and 8: (first, then, resulting name, version, platform).
-APPENDED = [
-    (("framework", "2.0", "Framework Platform"), "|framework", "|2.0", "|Framework Platform"),
-    (("framework", "2.0", None), "|framework", "|2.0", ""),
-    (("framework", None, "Framework Platform"), "|framework", "", "|Framework Platform"),
-    (("framework", None, None), "|framework", "", ""),
-    (LIBRARY, "", "", ""),
-    (("framework", "1.2", "Library Platform"), "|framework", "|1.2", "|Library Platform"),
-    (("library", "2.0", "Library Platform"), "|library", "|2.0", "|Library Platform"),
-    (("library", "1.2", "Framework Platform"), "|library", "|1.2", "|Framework Platform"),
-    (("library", "", "Library Platform"), "|library", "", "|Library Platform"),
-]
-
-
-@pytest.mark.parametrize("case", APPENDED)
-def test_appending(case: tuple[tuple[str, str | None, str | None], str, str, str]) -> None:
-    then, name, version, platform = case
-    document = metadata(infos=(LIBRARY, then))
-    assert document["driver"]["name"] == "motorlite|library" + name
-    assert document["driver"]["version"] == f"{__version__}|1.2{version}"
-    assert document["platform"] == f"{PLATFORM}|Library Platform{platform}"
-    assert document["os"] == OS
-
-
-@pytest.mark.parametrize(
-    ("first", "again"),
-    [
-        (("library", None, "Library Platform"), ("library", "", "Library Platform")),
-        (("library", "1.2", None), ("library", "1.2", "")),
-    ],
-)
-def test_empty_strings_are_unset(
-    first: tuple[str, str | None, str | None], again: tuple[str, str | None, str | None]
-) -> None:
-    assert metadata(infos=(first, again)) == metadata(infos=(first,))
-
-
-def test_a_duplicate_of_an_earlier_one_adds_nothing() -> None:
-    framework = ("framework", "2.0", "Framework Platform")
-    assert metadata(infos=(LIBRARY, framework, LIBRARY)) == metadata(infos=(LIBRARY, framework))
-
-
 def test_shortening_happens_in_the_order_of_the_specification() -> None:
     environment = LAMBDA | {"AWS_REGION": "us-east-2"}
     states: list[tuple[set[str], set[str], bool]] = []
     for length in range(1, 512):
-        document = metadata(environment, infos=(("l", None, "p" * length),))
+        document = metadata(environment, info=("l", None, "p" * length))
         assert size(document) <= MAX_METADATA_BYTES
         state = (
             set(document.get("env", ())),
@@ -201,20 +162,20 @@ def test_shortening_happens_in_the_order_of_the_specification() -> None:
 
 
 def test_a_container_that_does_not_fit_leaves_no_empty_document() -> None:
-    document = metadata({"KUBERNETES_SERVICE_HOST": "1"}, infos=(("l", None, "p" * 290),))
+    document = metadata({"KUBERNETES_SERVICE_HOST": "1"}, info=("l", None, "p" * 290))
     assert "env" not in document
     assert document["os"] == OS
 
 
 def test_the_platform_is_cut_to_the_byte_and_between_characters() -> None:
-    assert size(metadata(infos=(("l", None, "p" * 600),))) == MAX_METADATA_BYTES
-    document = metadata(infos=(("l", None, "\N{EURO SIGN}" * 300),))
+    assert size(metadata(info=("l", None, "p" * 600))) == MAX_METADATA_BYTES
+    document = metadata(info=("l", None, "\N{EURO SIGN}" * 300))
     assert MAX_METADATA_BYTES - 3 < size(document) <= MAX_METADATA_BYTES
     assert document["platform"].startswith(PLATFORM + "|\N{EURO SIGN}")
 
 
 def test_wrapping_libraries_cannot_break_the_limit() -> None:
-    document = metadata(LAMBDA, app_name="a" * 128, infos=(("n" * 600, "9" * 600, None),))
+    document = metadata(LAMBDA, app_name="a" * 128, info=("n" * 600, "9" * 600, None))
     assert size(document) <= MAX_METADATA_BYTES
     assert document["application"] == {"name": "a" * 128}
     assert document["driver"]["name"].startswith("motorlite|n")
@@ -231,7 +192,7 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0|"
 
 @given(st.dictionaries(st.sampled_from(ENVIRONMENT_VARIABLES), TEXT), TEXT, TEXT, TEXT, TEXT)
 def test_never_too_long(environment: dict[str, str], app_name: str, name: str, version: str, platform: str) -> None:
-    document = metadata(environment, app_name=app_name, infos=((name, version, platform),))
+    document = metadata(environment, app_name=app_name, info=(name, version, platform))
     assert size(document) <= MAX_METADATA_BYTES
     assert document["driver"]["name"].startswith("motorlite")
     assert document["os"]["type"] == "Linux"

@@ -2,67 +2,37 @@
 
 from __future__ import annotations
 
-import gc
 import socket
 import ssl
 from contextlib import suppress
 from math import inf
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import anyio
 import pytest
 import trustme
 from anyio import to_thread
-from anyio.lowlevel import checkpoint
 
 from motorlite._net.current import current_runtime
 from motorlite._net.tls import make_context
 from motorlite._options.options import TLSOptions
 from motorlite._wire.frames import FrameReader
 from motorlite.errors import AutoReconnect, CertificateError, NameResolutionError, NetworkTimeout
-from motorlite.testing.server.certificates import Certificates, make_certificates
+from tests.support.event_loops import EVERY_LOOP
 from tests.support.peers import PATIENCE, exceptions, listening, message, server_context, serving
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import Callable
     from pathlib import Path
 
     from motorlite._base.values import Address
     from motorlite._net.runtime import FrameStream
+    from motorlite.testing.server.certificates import Certificates
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, EVERY_LOOP, pytest.mark.usefixtures("nothing_is_left")]
 
-BACKENDS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
-    "asyncio": ("asyncio", {}),
-    "uvloop": ("asyncio", {"use_uvloop": True}),
-    "trio": ("trio", {}),
-}
 GRAIN: Final = 0.003
 LATE: Final = 5.0
-
-
-@pytest.fixture(params=BACKENDS.values(), ids=list(BACKENDS))
-def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
-    backend: tuple[str, dict[str, Any]] = request.param
-    return backend
-
-
-@pytest.fixture(autouse=True)
-async def nothing_is_left() -> AsyncIterator[None]:
-    yield
-    for _ in range(3):
-        await checkpoint()
-    gc.collect()
-
-
-@pytest.fixture(scope="module")
-def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
-    return make_certificates(tmp_path_factory.mktemp("certificates"))
-
-
-@pytest.fixture
-def trusting(certificates: Certificates) -> ssl.SSLContext:
-    return make_context(TLSOptions(ca_file=str(certificates.ca_file)))
 
 
 async def connect(address: Address, tls: ssl.SSLContext | None = None, until: float | None = None) -> FrameStream:
@@ -105,8 +75,9 @@ async def test_no_such_unix_socket(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("host", ["no-such-host.invalid", "x" * 64 + ".invalid", "two..dots"])
 async def test_a_name_that_cannot_be_resolved(host: str) -> None:
-    with pytest.raises(NameResolutionError, match="cannot be resolved"):
+    with pytest.raises(NameResolutionError, match="cannot be resolved") as caught:
         await connect((host, 27017))
+    assert isinstance(exceptions(caught.value)[-1], socket.gaierror | UnicodeError), "errors tell their cause"
 
 
 async def test_nothing_is_connected_to_where_a_text_is_cut_at_a_nul(tmp_path: Path) -> None:
@@ -130,14 +101,6 @@ async def test_tls(host: str, certificates: Certificates, trusting: ssl.SSLConte
         await assert_works(await connect((host, port), trusting))
 
 
-async def test_an_unknown_authority(certificates: Certificates) -> None:
-    async with serving(tls_server(server_context(certificates))) as address:
-        with pytest.raises(CertificateError, match=r"127\.0\.0\.1:\d+: TLS failed: .*certificate verify failed"):
-            await connect(address, make_context(TLSOptions()))
-    async with serving(tls_server(server_context(certificates))) as address:
-        await assert_works(await connect(address, make_context(TLSOptions(allow_invalid_certificates=True))))
-
-
 async def test_another_host_name(tmp_path: Path) -> None:
     authority = trustme.CA()
     authority.cert_pem.write_to_path(tmp_path / "ca.pem")
@@ -152,24 +115,6 @@ async def test_another_host_name(tmp_path: Path) -> None:
         await assert_works(await connect(address, make_context(options)))
 
 
-@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-async def test_a_server_that_wants_a_client_certificate(version: ssl.TLSVersion, certificates: Certificates) -> None:
-    server = server_context(certificates)
-    server.verify_mode = ssl.CERT_REQUIRED
-    server.load_verify_locations(certificates.ca_file)
-    server.maximum_version = version
-    ca_file = str(certificates.ca_file)
-    with_key = TLSOptions(ca_file=ca_file, certificate_key_file=str(certificates.client_file))
-    async with serving(tls_server(server)) as address:
-        await assert_works(await connect(address, make_context(with_key)))
-    async with serving(tls_server(server)) as address:
-        # With TLS 1.3 the client is done before the server has looked.
-        with pytest.raises((CertificateError, AutoReconnect)) as caught:
-            await assert_works(await connect(address, make_context(TLSOptions(ca_file=ca_file))))
-    if version is ssl.TLSVersion.TLSv1_2:
-        assert type(caught.value) is CertificateError
-
-
 async def test_a_server_that_does_not_speak_tls(trusting: ssl.SSLContext) -> None:
     def plain(connection: socket.socket) -> None:
         connection.recv(1_000)
@@ -179,30 +124,6 @@ async def test_a_server_that_does_not_speak_tls(trusting: ssl.SSLContext) -> Non
     async with serving(plain) as address:
         with pytest.raises(CertificateError, match="TLS failed"):
             await connect(address, trusting)
-
-
-@pytest.mark.parametrize("how", ["at once", "after the client's hello", "reset"])
-async def test_a_server_that_closes_in_the_handshake(how: str, trusting: ssl.SSLContext) -> None:
-    """What an overloaded server does; nothing is wrong with the certificates."""
-
-    def close(connection: socket.socket) -> None:
-        if how == "after the client's hello":
-            connection.recv(10_000)
-        if how == "reset":
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
-
-    async with serving(close) as address:
-        with pytest.raises(AutoReconnect) as caught:
-            await connect(address, trusting)
-    assert type(caught.value) is AutoReconnect
-
-
-async def test_a_handshake_that_is_never_answered(trusting: ssl.SSLContext) -> None:
-    async with listening("tcp") as (_, address):
-        until = current_runtime().now() + 0.1
-        with pytest.raises(NetworkTimeout, match="not established in time"):
-            await connect(address, trusting, until)
-        assert until - GRAIN <= current_runtime().now() < until + LATE
 
 
 async def test_a_server_that_accepts_nobody() -> None:
@@ -247,9 +168,3 @@ async def test_cancelled_in_the_handshake(trusting: ssl.SSLContext) -> None:
 
             with suppress(ConnectionResetError):
                 await to_thread.run_sync(drain)  # ends when the client's side is closed
-
-
-async def test_errors_tell_their_cause() -> None:
-    with pytest.raises(NameResolutionError) as caught:
-        await connect(("no-such-host.invalid", 1))
-    assert any(isinstance(error, socket.gaierror) for error in exceptions(caught.value))

@@ -94,15 +94,6 @@ async def test_the_deadline_of_the_scopes_around() -> None:
         assert current_runtime().scope_deadline() == -inf
 
 
-def test_the_deadline_of_a_trio_scope() -> None:
-    async def main() -> None:
-        assert await deadline_here() == inf
-        with trio.fail_after(50):
-            assert await deadline_here() == trio.current_effective_deadline() < inf
-
-    trio.run(main)
-
-
 def test_a_program_without_anyio_scopes(monkeypatch: pytest.MonkeyPatch) -> None:
     """The limit of asyncio's own scopes cannot be seen."""
 

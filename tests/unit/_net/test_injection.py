@@ -5,126 +5,62 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from math import inf
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
 from motorlite._net.current import current_runtime
-from motorlite._net.tls import make_context
-from motorlite._options.options import TLSOptions
 from motorlite._wire.frames import FrameReader
 from motorlite.errors import CertificateError, ProtocolError
-from motorlite.testing.server.certificates import Certificates, make_certificates
+from tests.support.event_loops import EVERY_LOOP
 from tests.support.peers import PATIENCE, message, server_context
+from tests.support.threaded_server import ThreadedServer
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Iterator
 
     from motorlite._base.values import Address
     from motorlite._net.runtime import FrameStream
+    from motorlite.testing.server.certificates import Certificates
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, EVERY_LOOP]
 
-BACKENDS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
-    "asyncio": ("asyncio", {}),
-    "uvloop": ("asyncio", {"use_uvloop": True}),
-    "trio": ("trio", {}),
-}
 REPLY: Final = message(50, 2)
 # The beginning of a message that the server's own reply completes.
 FORGED: Final = message(90, 9)[:40]
 
 
-@pytest.fixture(params=BACKENDS.values(), ids=list(BACKENDS))
-def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
-    backend: tuple[str, dict[str, Any]] = request.param
-    return backend
-
-
-@pytest.fixture(scope="module")
-def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
-    return make_certificates(tmp_path_factory.mktemp("certificates"))
-
-
-@pytest.fixture
-def trusting(certificates: Certificates) -> ssl.SSLContext:
-    return make_context(TLSOptions(ca_file=str(certificates.ca_file)))
-
-
-class Listener:
-    """Serves each connection in a thread of its own."""
-
-    def __init__(self) -> None:
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.address: Address = self._listener.getsockname()
-        self._open: list[socket.socket] = []
-        self._threads = [threading.Thread(target=self._accept)]
-        self._threads[0].start()
-
-    def serve(self, connection: socket.socket) -> None:
-        raise NotImplementedError
-
-    def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
-                connection, _ = self._listener.accept()
-                connection.settimeout(PATIENCE)
-                self._open.append(connection.dup())
-                self._threads.append(threading.Thread(target=self._serve, args=[connection]))
-                self._threads[-1].start()
-
-    def _serve(self, connection: socket.socket) -> None:
-        with connection, suppress(OSError):
-            self.serve(connection)
-
-    def close(self) -> None:
-        for sock in (self._listener, *self._open):
-            with suppress(OSError):
-                sock.shutdown(socket.SHUT_RDWR)
-            sock.close()
-        for thread in self._threads:
-            thread.join(PATIENCE)
-            assert not thread.is_alive()
-        for sock in self._open:  # also those that came too late for the first time
-            sock.close()
-
-
-class Server(Listener):
-    """Answers every request with REPLY, within TLS where there is a context; or speaks first."""
+class Server(ThreadedServer):
+    """Answers every request with REPLY; may speak first."""
 
     def __init__(self, tls: ssl.SSLContext | None, greeting: bytes = b"") -> None:
-        self._tls = tls
+        super().__init__(tls)
         self._greeting = greeting
-        super().__init__()
 
-    def serve(self, connection: socket.socket) -> None:
-        secured = connection if self._tls is None else self._tls.wrap_socket(connection, server_side=True)
-        with secured:
-            secured.sendall(self._greeting)
-            while secured.recv(1_000):
-                secured.sendall(REPLY)
+    def converse(self, connection: socket.socket, number: int) -> None:
+        connection.sendall(self._greeting)
+        while connection.recv(1_000):
+            connection.sendall(REPLY)
 
 
-class Middle(Listener):
+class Middle(ThreadedServer):
     """Relays everything untouched, and adds bytes: before all others, or before the server's first."""
 
-    def __init__(self, server: Address, added: bytes, *, first: bool) -> None:
+    def __init__(self, server: ThreadedServer, added: bytes, *, first: bool) -> None:
+        super().__init__()
         self._server = server
         self._added = added
         self._is_first = first
-        super().__init__()
 
-    def serve(self, connection: socket.socket) -> None:
-        host, port = self._server
+    def converse(self, connection: socket.socket, number: int) -> None:
         if self._is_first:
             connection.sendall(self._added)
-        with socket.create_connection((host, port or 0), PATIENCE) as server:
-            self._open.append(server.dup())
+        with socket.create_connection(("127.0.0.1", self._server.port), PATIENCE) as server:
+            self.sockets.add(server)
             back = threading.Thread(target=self._relay, args=[server, connection])
             back.start()
             with suppress(OSError):
@@ -136,6 +72,7 @@ class Middle(Listener):
             with suppress(OSError):
                 server.shutdown(socket.SHUT_RDWR)
             back.join()
+            self.sockets.discard(server)
 
     def _relay(self, server: socket.socket, connection: socket.socket) -> None:
         with suppress(OSError):
@@ -143,14 +80,6 @@ class Middle(Listener):
                 connection.sendall(data)
         with suppress(OSError):
             connection.shutdown(socket.SHUT_RDWR)
-
-
-@contextmanager
-def listening(listener: Listener) -> Iterator[Address]:
-    try:
-        yield listener.address
-    finally:
-        listener.close()
 
 
 async def connect(host: str, address: Address, tls: ssl.SSLContext | None) -> tuple[FrameStream, FrameReader]:
@@ -181,34 +110,27 @@ async def busy() -> None:
 async def test_bytes_in_the_clear(
     added: bytes, first: bool, is_busy: bool, host: str, certificates: Certificates, trusting: ssl.SSLContext
 ) -> None:
+    said = "TLS failed: "
+    if first and added is FORGED:
+        said += "(what arrived is not TLS|bytes arrived in the clear)"
     with (
-        listening(Server(server_context(certificates))) as server,
-        listening(Middle(server, added, first=first)) as middle,
+        Server(server_context(certificates)) as server,
+        Middle(server, added, first=first) as middle,
     ):
         async with anyio.create_task_group() as group:
             if is_busy:
                 group.start_soon(busy)
-            with pytest.raises(CertificateError, match="TLS failed: "):
-                await first_reply(host, middle, trusting)
+            with pytest.raises(CertificateError, match=said):
+                await first_reply(host, middle.address, trusting)
             group.cancel_scope.cancel()
-
-
-async def test_the_error_says_what_happened(certificates: Certificates, trusting: ssl.SSLContext) -> None:
-    said = r"TLS failed: (what arrived is not TLS|bytes arrived in the clear)"
-    with (
-        listening(Server(server_context(certificates))) as server,
-        listening(Middle(server, FORGED, first=True)) as middle,
-        pytest.raises(CertificateError, match=said),
-    ):
-        await connect("127.0.0.1", middle, trusting)
 
 
 async def test_a_relay_that_adds_nothing(certificates: Certificates, trusting: ssl.SSLContext) -> None:
     with (
-        listening(Server(server_context(certificates))) as server,
-        listening(Middle(server, b"", first=True)) as middle,
+        Server(server_context(certificates)) as server,
+        Middle(server, b"", first=True) as middle,
     ):
-        stream, framer = await connect("127.0.0.1", middle, trusting)
+        stream, framer = await connect("127.0.0.1", middle.address, trusting)
         assert framer.is_empty
         assert await stream.exchange(message(40), inf) == REPLY
         assert framer.is_empty
@@ -220,10 +142,10 @@ async def test_a_relay_that_adds_nothing(certificates: Certificates, trusting: s
 async def test_a_server_that_speaks_first(
     greeting: bytes, is_secured: bool, certificates: Certificates, trusting: ssl.SSLContext
 ) -> None:
-    with listening(Server(server_context(certificates) if is_secured else None, greeting)) as address:
+    with Server(server_context(certificates) if is_secured else None, greeting) as server:
         with anyio.fail_after(PATIENCE):
             try:
-                stream, _ = await connect("127.0.0.1", address, trusting if is_secured else None)
+                stream, _ = await connect("127.0.0.1", server.address, trusting if is_secured else None)
             except ProtocolError:
                 return  # it was quick
             while stream.is_healthy():  # noqa: ASYNC110  # nobody tells

@@ -2,60 +2,33 @@
 
 from __future__ import annotations
 
-import gc
 import socket
-import threading
-from contextlib import contextmanager, suppress
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 import pytest
-from anyio.lowlevel import checkpoint
 
 from motorlite._net.current import current_runtime
-from motorlite._net.tls import make_context
-from motorlite._options.options import ProxyOptions, TLSOptions
+from motorlite._options.options import ProxyOptions
 from motorlite._wire.frames import FrameReader
 from motorlite.errors import AutoReconnect, CertificateError, NetworkTimeout, ProxyError, ProxyTimeout
-from motorlite.testing.server.certificates import Certificates, make_certificates
+from tests.support.event_loops import EVERY_LOOP
 from tests.support.peers import PATIENCE, listening, message, server_context
 from tests.support.socks5_server import Socks5Server
+from tests.support.threaded_server import EchoServer
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import Iterator
 
     from motorlite._base.values import Address
     from motorlite._net.runtime import FrameStream
+    from motorlite.testing.server.certificates import Certificates
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, EVERY_LOOP, pytest.mark.usefixtures("nothing_is_left")]
 
-BACKENDS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
-    "asyncio": ("asyncio", {}),
-    "uvloop": ("asyncio", {"use_uvloop": True}),
-    "trio": ("trio", {}),
-}
 LATE: Final = 5.0
-
-
-@pytest.fixture(params=BACKENDS.values(), ids=list(BACKENDS))
-def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
-    backend: tuple[str, dict[str, Any]] = request.param
-    return backend
-
-
-@pytest.fixture(autouse=True)
-async def nothing_is_left() -> AsyncIterator[None]:
-    yield
-    for _ in range(3):
-        await checkpoint()
-    gc.collect()  # tells of sockets that nobody closed
-
-
-@pytest.fixture(scope="module")
-def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
-    return make_certificates(tmp_path_factory.mktemp("certificates"))
 
 
 @pytest.fixture
@@ -64,43 +37,11 @@ def proxy() -> Iterator[Socks5Server]:
         yield server
 
 
-@contextmanager
-def echo(tls: ssl.SSLContext | None = None) -> Iterator[int]:
-    """A server that answers each connection's bytes with themselves; its port."""
-    listener = socket.create_server(("127.0.0.1", 0))
-    accepted: list[socket.socket] = []
-    is_over = threading.Event()
-
-    def serve() -> None:
-        with suppress(OSError):
-            while True:
-                plain, _ = listener.accept()
-                plain.settimeout(PATIENCE)
-                accepted.append(plain.dup())
-                if is_over.is_set():  # too late for the end to know of it
-                    accepted.pop().close()
-                    plain.close()
-                    return
-                with (
-                    suppress(OSError),
-                    plain if tls is None else tls.wrap_socket(plain, server_side=True) as connection,
-                ):
-                    while data := connection.recv(65536):
-                        connection.sendall(data)
-
-    thread = threading.Thread(target=serve)
-    thread.start()
-    try:
-        yield listener.getsockname()[1]
-    finally:
-        # The client's loop does not run meanwhile, so it cannot close its side.
-        is_over.set()
-        for sock in (listener, *accepted):
-            with suppress(OSError):
-                sock.shutdown(socket.SHUT_RDWR)
-            sock.close()
-        thread.join(PATIENCE)
-        assert not thread.is_alive()
+@pytest.fixture
+def port() -> Iterator[int]:
+    """Where an echo server listens."""
+    with EchoServer() as server:
+        yield server.port
 
 
 async def connect(
@@ -133,25 +74,19 @@ async def failure(address: Address, proxy: Socks5Server | ProxyOptions, text: st
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
-async def test_through_the_proxy(host: str, proxy: Socks5Server) -> None:
-    with echo() as port:
-        await assert_works(await connect((host, port), proxy))
-        assert proxy.requests == [(host, port)]
-        assert proxy.methods == [b"\0"]
+async def test_through_the_proxy(host: str, proxy: Socks5Server, port: int) -> None:
+    await assert_works(await connect((host, port), proxy))
+    assert proxy.requests == [(host, port)]
+    assert proxy.methods == [b"\0"]
 
 
-async def test_a_name_that_only_the_proxy_knows() -> None:
-    with echo() as port, Socks5Server(map_to={"db.internal.invalid:27017": ("127.0.0.1", port)}) as proxy:
+async def test_a_name_that_only_the_proxy_knows(port: int) -> None:
+    with Socks5Server(map_to={"db.internal.invalid:27017": ("127.0.0.1", port)}) as proxy:
         await assert_works(await connect(("db.internal.invalid", 27017), proxy))
 
 
-async def test_the_proxys_own_name_is_looked_up(proxy: Socks5Server) -> None:
-    with echo() as port:
-        await assert_works(await connect(("127.0.0.1", port), ProxyOptions("localhost", proxy.port)))
-
-
-async def test_authentication() -> None:
-    with echo() as port, Socks5Server("üser", "p4ss" * 60) as proxy:
+async def test_authentication(port: int) -> None:
+    with Socks5Server("üser", "p4ss" * 60) as proxy:
         options = ProxyOptions("127.0.0.1", proxy.port, "üser", "p4ss" * 60)
         await assert_works(await connect(("127.0.0.1", port), options))
         assert proxy.methods == [b"\0\2"], "the proxy has the choice"
@@ -161,42 +96,37 @@ async def test_authentication() -> None:
         await failure(("127.0.0.1", port), proxy, "it requires authentication")
 
 
-async def test_credentials_that_the_proxy_does_not_ask_for(proxy: Socks5Server) -> None:
-    with echo() as port:
-        options = ProxyOptions("127.0.0.1", proxy.port, "nobody", "hunter2")
-        await assert_works(await connect(("127.0.0.1", port), options))
-
-
-async def test_answers_in_pieces(proxy: Socks5Server) -> None:
+async def test_answers_in_pieces(proxy: Socks5Server, port: int) -> None:
     proxy.dribbles = True
     proxy.name_in_reply = 200
-    with echo() as port:
-        await assert_works(await connect(("127.0.0.1", port), proxy))
+    await assert_works(await connect(("127.0.0.1", port), proxy))
 
 
 @pytest.mark.parametrize("is_secured", [False, True], ids=["plain", "tls"])
-async def test_nothing_may_follow_the_reply(is_secured: bool, proxy: Socks5Server, certificates: Certificates) -> None:
+async def test_nothing_may_follow_the_reply(
+    is_secured: bool, proxy: Socks5Server, certificates: Certificates, trusting: ssl.SSLContext
+) -> None:
     """A server never speaks first: it is the proxy, or somebody on the way to it, who puts words into its mouth."""
-    trusting = make_context(TLSOptions(ca_file=str(certificates.ca_file)))
-    with echo(server_context(certificates) if is_secured else None) as port:
+    with EchoServer(server_context(certificates) if is_secured else None) as echo:
         for trailing in (b"\1", message(70), message(70)[:20], b"\xff" * 20):
             proxy.trailing = trailing
             await failure(
-                ("127.0.0.1", port),
+                ("127.0.0.1", echo.port),
                 proxy,
                 "did not connect: bytes followed its reply",
                 tls=trusting if is_secured else None,
             )
         proxy.trailing = b""
-        await assert_works(await connect(("127.0.0.1", port), proxy, trusting if is_secured else None))
+        await assert_works(await connect(("127.0.0.1", echo.port), proxy, trusting if is_secured else None))
 
 
-async def test_tls_is_for_the_server_and_its_name(proxy: Socks5Server, certificates: Certificates) -> None:
-    trusting = make_context(TLSOptions(ca_file=str(certificates.ca_file)))
-    with echo(server_context(certificates)) as port:
-        await assert_works(await connect(("localhost", port), proxy, trusting))
+async def test_tls_is_for_the_server_and_its_name(
+    proxy: Socks5Server, certificates: Certificates, trusting: ssl.SSLContext
+) -> None:
+    with EchoServer(server_context(certificates)) as echo:
+        await assert_works(await connect(("localhost", echo.port), proxy, trusting))
         with (
-            Socks5Server(map_to={"elsewhere.example:1": ("127.0.0.1", port)}) as other,
+            Socks5Server(map_to={"elsewhere.example:1": ("127.0.0.1", echo.port)}) as other,
             pytest.raises(CertificateError, match=r"^elsewhere\.example:1: TLS failed: .*mismatch"),
         ):
             await connect(("elsewhere.example", 1), other, trusting)
@@ -256,35 +186,14 @@ async def test_the_proxy_hangs(stage: str, proxy: Socks5Server) -> None:
     assert error.timeout
 
 
-async def test_a_limit_in_the_past(proxy: Socks5Server) -> None:
-    error = await failure(("db", 1), proxy, "did not connect in time", seconds=-1)
-    assert isinstance(error, ProxyTimeout)
-
-
 @pytest.mark.slow
 async def test_a_server_that_hangs_behind_the_proxy_is_no_matter_of_the_proxy(
-    proxy: Socks5Server, certificates: Certificates
+    proxy: Socks5Server, trusting: ssl.SSLContext
 ) -> None:
-    trusting = make_context(TLSOptions(ca_file=str(certificates.ca_file)))
     async with listening("tcp") as (_, address):
         with pytest.raises(NetworkTimeout, match="not established in time") as caught:
             await connect(address, proxy, trusting, seconds=1.0)
     assert not isinstance(caught.value, ProxyError)
-
-
-@pytest.mark.parametrize(
-    ("answer", "text"),
-    [(b"HTTP/1.1 400 Bad Request\r\n\r\n", "does not speak SOCKS5"), (b"\5\7", "requires authentication")],
-    ids=["http", "method"],
-)
-async def test_something_else_than_a_proxy(answer: bytes, text: str, proxy: Socks5Server) -> None:
-    proxy.greets_with = answer
-    await failure(("db", 1), proxy, text)
-
-
-async def test_a_refusal_without_an_address(proxy: Socks5Server) -> None:
-    proxy.replies_with = b"\5\2\0\0"
-    await failure(("db", 1), proxy, "the connection is not allowed")
 
 
 @pytest.mark.parametrize("stage", ["greeting", "request"])
@@ -295,6 +204,6 @@ async def test_cancelled_in_the_conversation(stage: str, proxy: Socks5Server) ->
     assert scope.cancelled_caught
     # The proxy's threads end when the client's socket is closed: else its `__exit__` would have to drop it.
     limit = current_runtime().now() + PATIENCE
-    while proxy._sockets:
+    while proxy.sockets:
         assert current_runtime().now() < limit
         await anyio.sleep(0.002)

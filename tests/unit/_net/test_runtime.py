@@ -24,7 +24,7 @@ from tests.support.virtual_time import START
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
-    from motorlite._net.runtime import Waiter
+    from motorlite._net.runtime import Host, Waiter
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -64,21 +64,14 @@ async def test_a_value_that_was_there_before(until: float) -> None:
     assert anyio.current_time() == START
 
 
-async def test_no_value_in_time() -> None:
+@pytest.mark.parametrize(("until", "ends"), [(START + 5, START + 5), (START - 1, START)])
+async def test_no_value_in_time(until: float, ends: float) -> None:
     waiter = current_runtime().waiter()
     with pytest.raises(WaitTimeout):
-        await waiter.wait(START + 5)
-    assert anyio.current_time() == START + 5
+        await waiter.wait(until)
+    assert anyio.current_time() == ends
     assert not waiter.offer("late")
     assert waiter.take_back() is None
-
-
-async def test_a_limit_in_the_past() -> None:
-    waiter = current_runtime().waiter()
-    with pytest.raises(WaitTimeout):
-        await waiter.wait(START - 1)
-    assert anyio.current_time() == START
-    assert not waiter.offer("late")
 
 
 async def test_a_waiter_that_gave_up_takes_nothing() -> None:
@@ -138,24 +131,6 @@ async def test_cancelled_in_the_moment_of_the_offer(order: str) -> None:
     if not accepted:
         assert received == []
         assert waiter.take_back() is None
-
-
-async def test_offered_in_the_moment_of_the_timeout() -> None:
-    waiter = current_runtime().waiter()
-    received: list[Any] = []
-    accepted: list[bool] = []
-
-    async def wait() -> None:
-        received.append(await waiting(waiter, START + 1))
-
-    async def offer() -> None:
-        await anyio.sleep(1)
-        accepted.append(waiter.offer("value"))
-
-    async with anyio.create_task_group() as group:
-        group.start_soon(offer)
-        group.start_soon(wait)
-    assert (received, accepted) in ((["value"], [True]), (["timeout"], [False]))
 
 
 @pytest.mark.parametrize("before", [True, False])
@@ -235,6 +210,17 @@ class Background:
                 await anyio.sleep(3)
             self.log.append("really")
 
+    async def spawn_at_the_end(self, host: Host) -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            host.spawn(anyio.sleep, 3600)
+
+
+def hosted() -> tuple[Background, Host]:
+    background = Background()
+    return background, current_runtime().host("test", background.on_end)
+
 
 async def test_background_work_knows_nothing_of_its_caller() -> None:
     background = Background()
@@ -274,8 +260,7 @@ async def test_the_host_outlives_its_maker() -> None:
 
 
 async def test_close_cancels_and_waits() -> None:
-    background = Background()
-    host = current_runtime().host("test", background.on_end)
+    background, host = hosted()
     host.spawn(background.slowly, "one")
     await anyio.sleep(1)
     host.spawn(background.slowly, "two")
@@ -293,8 +278,7 @@ async def test_close_cancels_and_waits() -> None:
 
 
 async def test_close_at_once() -> None:
-    background = Background()
-    host = current_runtime().host("test", background.on_end)
+    background, host = hosted()
     host.spawn(anyio.sleep, 60)
     await host.close()
     assert anyio.current_time() == START
@@ -302,13 +286,14 @@ async def test_close_at_once() -> None:
 
 
 async def test_a_close_that_is_cancelled_goes_on() -> None:
-    background = Background()
-    host = current_runtime().host("test", background.on_end)
+    background, host = hosted()
     host.spawn(background.slowly, "one")
     await anyio.sleep(1)
+    assert not host.is_closed
     with anyio.CancelScope() as scope:
         scope.cancel()
         await host.close()
+    assert host.is_closed, "as soon as its end has begun"
     assert background.ended == 0
     await anyio.sleep(4)
     assert background.ended == 1
@@ -316,8 +301,7 @@ async def test_a_close_that_is_cancelled_goes_on() -> None:
 
 
 async def test_failures_are_logged_and_go_no_further(caplog: pytest.LogCaptureFixture) -> None:
-    background = Background()
-    host = current_runtime().host("test", background.on_end)
+    background, host = hosted()
     host.spawn(background.fail)
     host.spawn(background.forever)
     with caplog.at_level(logging.ERROR, "motorlite.client"):
@@ -332,8 +316,7 @@ async def test_failures_are_logged_and_go_no_further(caplog: pytest.LogCaptureFi
 
 
 async def test_one_task_is_cancelled() -> None:
-    background = Background()
-    host = current_runtime().host("test", background.on_end)
+    background, host = hosted()
     never = host.spawn(background.forever, "never")
     never.cancel()
     one = host.spawn(background.forever, "one")
@@ -348,16 +331,8 @@ async def test_one_task_is_cancelled() -> None:
 
 
 async def test_work_that_is_spawned_while_the_host_closes_is_not_waited_for() -> None:
-    background = Background()
-    host = current_runtime().host("test", background.on_end)
-
-    async def spawn_at_the_end() -> None:
-        try:
-            await anyio.sleep_forever()
-        finally:
-            host.spawn(anyio.sleep, 3600)
-
-    host.spawn(spawn_at_the_end)
+    background, host = hosted()
+    host.spawn(background.spawn_at_the_end, host)
     await anyio.sleep(1)
     await host.close()
     assert anyio.current_time() == START + 1
@@ -367,16 +342,12 @@ async def test_work_that_is_spawned_while_the_host_closes_is_not_waited_for() ->
 # --- the end of the event loop ---
 
 
-def run_on_asyncio(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    asyncio.run(main())
-
-
 def run_on_uvloop(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(main())
 
 
-@pytest.fixture(params=[run_on_asyncio, run_on_uvloop, trio.run], ids=["asyncio", "uvloop", "trio"])
+@pytest.fixture(params=[lambda main: asyncio.run(main()), run_on_uvloop, trio.run], ids=["asyncio", "uvloop", "trio"])
 def run(request: pytest.FixtureRequest) -> Callable[[Callable[[], Awaitable[None]]], None]:
     function: Callable[[Callable[[], Awaitable[None]]], None] = request.param
     return function
@@ -398,11 +369,18 @@ def test_a_loop_that_ends_takes_the_host_along(run: Callable[[Callable[[], Await
     gc.collect()
 
 
-def test_a_loop_that_ends_before_the_host_began(run: Callable[[Callable[[], Awaitable[None]]], None]) -> None:
+@pytest.mark.parametrize("has_begun", [True, False])
+def test_a_loop_ends_although_there_is_work(
+    run: Callable[[Callable[[], Awaitable[None]]], None], has_begun: bool
+) -> None:
+    """Neither work that was spawned before the host began keeps it from ending, nor what is spawned at the end."""
     background = Background()
 
     async def main() -> None:
-        current_runtime().host("test", background.on_end).spawn(anyio.sleep, 3600)
+        host = current_runtime().host("test", background.on_end)
+        host.spawn(background.spawn_at_the_end, host)
+        if has_begun:
+            await anyio.sleep(0.01)
 
     run(main)
     assert background.ended == 1
@@ -417,26 +395,6 @@ def test_a_loop_that_ends_after_the_close(run: Callable[[Callable[[], Awaitable[
         host.spawn(background.forever)
         await anyio.sleep(0.01)
         await host.close()
-
-    run(main)
-    assert background.ended == 1
-
-
-def test_work_that_is_spawned_while_the_loop_ends(run: Callable[[Callable[[], Awaitable[None]]], None]) -> None:
-    """It must not keep the loop from ending."""
-    background = Background()
-
-    async def main() -> None:
-        host = current_runtime().host("test", background.on_end)
-
-        async def spawn_at_the_end() -> None:
-            try:
-                await anyio.sleep_forever()
-            finally:
-                host.spawn(anyio.sleep, 3600)
-
-        host.spawn(spawn_at_the_end)
-        await anyio.sleep(0.01)
 
     run(main)
     assert background.ended == 1
@@ -485,17 +443,6 @@ async def test_a_thread_that_takes_too_long_is_not_waited_for() -> None:
     assert await runtime.run_in_thread(threading.get_ident, runtime.now() + 60)
     with pytest.raises(TimeoutError, match="of its own"):
         await runtime.run_in_thread(fail, runtime.now() + 60)
-
-
-async def test_a_host_knows_that_it_is_closed() -> None:
-    host = current_runtime().host("test", lambda: None)
-    assert not host.is_closed
-    async with anyio.create_task_group() as group:
-        group.start_soon(host.close)
-        await checkpoint()
-        await checkpoint()
-        assert host.is_closed, "as soon as its end has begun"
-    assert host.is_closed
 
 
 @pytest.mark.real_time

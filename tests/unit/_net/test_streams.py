@@ -14,21 +14,18 @@ import anyio.lowlevel
 import pytest
 
 from motorlite.errors import AutoReconnect, NetworkTimeout, ProtocolError
-from motorlite.testing.server.certificates import Certificates, make_certificates
+from tests.support.event_loops import LOOPS
 from tests.support.peers import PATIENCE, Link, SocketPeer, answer, message, open_link
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine
 
+    from motorlite.testing.server.certificates import Certificates
+
 pytestmark = pytest.mark.anyio
 
-BACKENDS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
-    "asyncio": ("asyncio", {}),
-    "uvloop": ("asyncio", {"use_uvloop": True}),
-    "trio": ("trio", {}),
-}
 KINDS: Final = ("tcp", "tls", "unix")
-SOCKETS: Final = [(backend, kind) for backend in BACKENDS for kind in KINDS]
+SOCKETS: Final = [(backend, kind) for backend in LOOPS for kind in KINDS]
 VARIANTS: Final = [*SOCKETS, ("asyncio", "memory"), ("trio", "memory")]
 
 # A loop with a clock of milliseconds may be early by one and say so one too soon.
@@ -48,12 +45,7 @@ def variant(request: pytest.FixtureRequest) -> tuple[str, str]:
 
 @pytest.fixture
 def anyio_backend(variant: tuple[str, str]) -> tuple[str, dict[str, Any]]:
-    return BACKENDS[variant[0]]
-
-
-@pytest.fixture(scope="module")
-def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
-    return make_certificates(tmp_path_factory.mktemp("certificates"))
+    return LOOPS[variant[0]]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -173,17 +165,6 @@ async def test_a_reply_in_small_pieces(link: Link) -> None:
     await goes_on(link)
 
 
-async def test_a_reply_and_half_of_the_next(link: Link) -> None:
-    second = message(500, 7)
-    link.stream.expect_more(True)
-    assert await exchange(link, REQUEST, REPLY + second[:20]) == REPLY
-    async with anyio.create_task_group() as group:
-        group.start_soon(link.peer.write, second[20:])
-        assert await link.stream.receive(inf) == second
-    link.stream.expect_more(False)
-    await goes_on(link)
-
-
 # --- time limits ---
 
 
@@ -214,28 +195,6 @@ async def test_a_reply_that_came_while_nobody_waited(link: Link) -> None:
     await answer(link.peer, REPLY)
     await link.eventually(lambda: not link.stream.is_healthy())
     assert await link.stream.receive(inf) == REPLY
-    await goes_on(link)
-
-
-@pytest.mark.slow
-async def test_limits_follow_each_other_in_any_order(link: Link) -> None:
-    # Long enough for the request to go out on a busy machine: TLS on trio is spoiled by a limit that passes between
-    # encryption and write.
-    async def answered_late(seconds: float) -> None:
-        await unanswered(link, seconds)
-        await answer(link.peer, REPLY)
-        assert await link.stream.receive(link.after(30)) == REPLY
-
-    await exchange(link, until=link.after(30))
-    await answered_late(0.25)  # a short limit after a long one
-    await exchange(link, until=link.after(30))
-    await exchange(link, until=link.after(10))
-    await answered_late(0.2)
-    until = link.after(0.1)
-    await exchange(link, until=max(until, link.after(LATE)))
-    await answered_late(0.4)  # a long one after a short one
-    await exchange(link, until=inf)
-    await answered_late(0.2)
     await goes_on(link)
 
 
@@ -322,38 +281,19 @@ async def test_cancelled_in_the_moment_of_arrival(link: Link, method: str) -> No
 
 
 @pytest.mark.parametrize("method", ["exchange", "send"])
-async def test_a_request_that_stays_unsent(link: Link, method: str) -> None:
+@pytest.mark.parametrize("end", ["timeout", "cancellation"])
+async def test_a_request_that_stays_unsent(link: Link, method: str, end: str) -> None:
     link.peer.stall()
-    await unanswered(link, 0.1, request=message(LARGE), method=method)
+    if end == "timeout":
+        await unanswered(link, 0.1, request=message(LARGE), method=method)
+    else:
+        async with anyio.create_task_group() as group:
+            group.start_soon(getattr(link.stream, method), message(LARGE), inf)
+            # Not after a while: on trio, a task whose sleep is over may run before one that was started earlier.
+            await link.eventually(lambda: link.stream.has_unsent)
+            group.cancel_scope.cancel()
     assert link.stream.has_unsent
     assert not link.stream.is_closed
-
-
-@pytest.mark.parametrize("method", ["exchange", "send"])
-async def test_a_cancelled_request_that_stays_unsent(link: Link, method: str) -> None:
-    link.peer.stall()
-    async with anyio.create_task_group() as group:
-        group.start_soon(getattr(link.stream, method), message(LARGE), inf)
-        # Not after a while: on trio, a task whose sleep is over may run before one that was started earlier.
-        await link.eventually(lambda: link.stream.has_unsent)
-        group.cancel_scope.cancel()
-    assert link.stream.has_unsent
-    assert not link.stream.is_closed
-
-
-@pytest.mark.parametrize("method", ["exchange", "send"])
-async def test_closed_while_a_request_is_unsent(link: Link, method: str) -> None:
-    link.peer.stall()
-    async with anyio.create_task_group() as group:
-
-        async def close() -> None:
-            await anyio.sleep(0.05)
-            await link.peer.close()
-
-        group.start_soon(close)
-        with pytest.raises(AutoReconnect):
-            await getattr(link.stream, method)(message(LARGE), inf)
-    assert link.stream.is_closed
 
 
 # --- the end ---
@@ -370,6 +310,34 @@ async def assert_over(link: Link) -> None:
         with pytest.raises((AutoReconnect, ProtocolError)) as caught:
             await waiting
         assert not isinstance(caught.value, NetworkTimeout)
+
+
+@pytest.mark.parametrize("who", ["peer", "client"])
+@pytest.mark.parametrize(
+    ("method", "arguments"),
+    [
+        ("exchange", (REQUEST, inf)),
+        ("exchange", (message(LARGE), inf)),
+        ("receive", (inf,)),
+        ("send", (message(LARGE), inf)),
+    ],
+    ids=["exchange", "large exchange", "receive", "send"],
+)
+async def test_the_end_wakes_the_waiting_task(link: Link, who: str, method: str, arguments: tuple[Any, ...]) -> None:
+    link.peer.stall()
+    async with anyio.create_task_group() as group:
+
+        async def end() -> None:
+            await anyio.sleep(0.05)
+            if who == "peer":
+                await link.peer.close()
+            else:
+                link.stream.abort()
+
+        group.start_soon(end)
+        with pytest.raises(AutoReconnect):
+            await getattr(link.stream, method)(*arguments)
+    await assert_over(link)
 
 
 async def test_the_peer_closes_an_idle_stream(link: Link) -> None:
@@ -397,18 +365,6 @@ async def test_the_peer_closes_before_the_reply_is_complete(link: Link, sent: by
         group.start_soon(close)
         with pytest.raises(AutoReconnect, match=r"closed|reset"):
             await link.stream.exchange(REQUEST, link.after(30) if limited else inf)
-    await assert_over(link)
-
-
-async def test_the_peer_closes_while_the_client_receives(link: Link) -> None:
-    async def close() -> None:
-        await anyio.sleep(0.01)
-        await link.peer.close()
-
-    async with anyio.create_task_group() as group:
-        group.start_soon(close)
-        with pytest.raises(AutoReconnect):
-            await link.stream.receive(link.after(30))
     await assert_over(link)
 
 
@@ -487,22 +443,6 @@ async def test_garbage_that_nobody_waits_for(link: Link) -> None:
     await link.eventually(lambda: not link.stream.is_healthy())
     with pytest.raises((AutoReconnect, ProtocolError)):
         await link.stream.receive(link.after(30))
-    await assert_over(link)
-
-
-@pytest.mark.parametrize("method", ["exchange", "receive", "send"])
-async def test_abort_wakes_the_waiting_task(link: Link, method: str) -> None:
-    link.peer.stall()
-    arguments = {"exchange": (REQUEST, inf), "receive": (inf,), "send": (message(LARGE), inf)}[method]
-    async with anyio.create_task_group() as group:
-
-        async def abort() -> None:
-            await anyio.sleep(0.05)
-            link.stream.abort()
-
-        group.start_soon(abort)
-        with pytest.raises(AutoReconnect):
-            await getattr(link.stream, method)(*arguments)
     await assert_over(link)
 
 

@@ -13,15 +13,12 @@ from cryptography.hazmat.primitives import hashes, serialization
 from motorlite._net.tls import make_context
 from motorlite._options.options import TLSOptions
 from motorlite.errors import CertificateError, ConfigurationError
-from motorlite.testing.server.certificates import Certificates, make_certificates
+from tests.support.peers import server_context
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-
-@pytest.fixture
-def files(tmp_path: Path) -> Certificates:
-    return make_certificates(tmp_path)
+    from motorlite.testing.server.certificates import Certificates
 
 
 def handshake(client: ssl.SSLContext, server: ssl.SSLContext, host: str = "localhost") -> None:
@@ -35,12 +32,6 @@ def handshake(client: ssl.SSLContext, server: ssl.SSLContext, host: str = "local
                 side.do_handshake()
             except ssl.SSLWantReadError:
                 continue
-
-
-def server_context(certificate_file: Path) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate_file)
-    return context
 
 
 def revocation_list(authority: trustme.CA, *revoked: trustme.LeafCert) -> bytes:
@@ -89,18 +80,18 @@ LOWER = [ssl.TLSVersion.MINIMUM_SUPPORTED, ssl.TLSVersion.TLSv1, ssl.TLSVersion.
 
 @pytest.mark.parametrize("default", LOWER, ids=lambda version: version.name)
 def test_versions_below_1_2_are_refused_whatever_openssl_permits(
-    default: ssl.TLSVersion, files: Certificates, monkeypatch: pytest.MonkeyPatch
+    default: ssl.TLSVersion, certificates: Certificates, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with_minimum(monkeypatch, default)
-    server = server_context(files.server_file)
+    server = server_context(certificates)
     server.set_ciphers("DEFAULT:@SECLEVEL=0")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         server.minimum_version = ssl.TLSVersion.TLSv1
         server.maximum_version = ssl.TLSVersion.TLSv1_1
     # What OpenSSL would have permitted, and so what the last line is about.
-    handshake(ssl.create_default_context(cafile=str(files.ca_file)), server)
-    for options in (TLSOptions(ca_file=str(files.ca_file)), TLSOptions(allow_invalid_certificates=True)):
+    handshake(ssl.create_default_context(cafile=str(certificates.ca_file)), server)
+    for options in (TLSOptions(ca_file=str(certificates.ca_file)), TLSOptions(allow_invalid_certificates=True)):
         context = make_context(options)
         assert context.minimum_version == ssl.TLSVersion.TLSv1_2
         with pytest.raises(ssl.SSLError):
@@ -128,20 +119,18 @@ def test_less_verification(certificates: bool, hostnames: bool, checked: bool, m
     assert context.verify_mode == mode
 
 
-def test_an_authority_of_ones_own_is_the_only_one(files: Certificates) -> None:
-    context = make_context(TLSOptions(ca_file=str(files.ca_file)))
-    assert context.cert_store_stats()["x509_ca"] == 1
-    handshake(context, server_context(files.server_file))
-    with pytest.raises(ssl.SSLCertVerificationError):
-        handshake(context, server_context(files.server_file), "elsewhere.example")
-
-
-def test_other_authorities_are_not_trusted(files: Certificates) -> None:
-    for context in (make_context(TLSOptions()), make_context(TLSOptions(ca_file=str(files.ca_file)))):
-        other = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        trustme.CA().issue_cert("localhost").configure_cert(other)
+def test_an_authority_of_ones_own_is_the_only_one(certificates: Certificates, trusting: ssl.SSLContext) -> None:
+    assert trusting.cert_store_stats()["x509_ca"] == 1
+    handshake(trusting, server_context(certificates))
+    stranger = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    trustme.CA().issue_cert("localhost").configure_cert(stranger)
+    for context, server, host in (
+        (trusting, server_context(certificates), "elsewhere.example"),
+        (trusting, stranger, "localhost"),
+        (make_context(TLSOptions()), stranger, "localhost"),
+    ):
         with pytest.raises(ssl.SSLCertVerificationError):
-            handshake(context, other)
+            handshake(context, server, host)
 
 
 def test_revoked_certificates(tmp_path: Path) -> None:
@@ -160,31 +149,31 @@ def test_revoked_certificates(tmp_path: Path) -> None:
         handshake(context, servers[1])
 
 
-def test_a_client_certificate(files: Certificates) -> None:
-    server = server_context(files.server_file)
+def test_a_client_certificate(certificates: Certificates) -> None:
+    server = server_context(certificates)
     server.verify_mode = ssl.CERT_REQUIRED
-    server.load_verify_locations(files.ca_file)
-    options = TLSOptions(ca_file=str(files.ca_file), certificate_key_file=str(files.client_file))
+    server.load_verify_locations(certificates.ca_file)
+    options = TLSOptions(ca_file=str(certificates.ca_file), certificate_key_file=str(certificates.client_file))
     handshake(make_context(options), server)
     with pytest.raises(ssl.SSLError, match="PEER_DID_NOT_RETURN"):
-        handshake(make_context(TLSOptions(ca_file=str(files.ca_file))), server)
+        handshake(make_context(TLSOptions(ca_file=str(certificates.ca_file))), server)
 
 
-def encrypted(files: Certificates, folder: Path, password: bytes) -> str:
-    key = serialization.load_pem_private_key(files.client_file.read_bytes(), None)
+def encrypted(certificates: Certificates, folder: Path, password: bytes) -> str:
+    key = serialization.load_pem_private_key(certificates.client_file.read_bytes(), None)
     pem = key.private_bytes(
         serialization.Encoding.PEM,
         serialization.PrivateFormat.PKCS8,
         serialization.BestAvailableEncryption(password),
     )
-    text = files.client_file.read_bytes()
+    text = certificates.client_file.read_bytes()
     path = folder / "encrypted.pem"
     path.write_bytes(pem + text[text.index(b"-----BEGIN CERTIFICATE") :])
     return str(path)
 
 
-def test_an_encrypted_key(files: Certificates, tmp_path: Path) -> None:
-    path = encrypted(files, tmp_path, b"secret")
+def test_an_encrypted_key(certificates: Certificates, tmp_path: Path) -> None:
+    path = encrypted(certificates, tmp_path, b"secret")
     make_context(TLSOptions(certificate_key_file=path, certificate_key_file_password="secret"))
     with pytest.raises(ConfigurationError, match="set tlsCertificateKeyFilePassword"):
         make_context(TLSOptions(certificate_key_file=path))
@@ -205,12 +194,12 @@ def test_an_encrypted_key(files: Certificates, tmp_path: Path) -> None:
         ("certificate_key_file", "tlsCertificateKeyFile"),
     ],
 )
-def test_unusable_files(field: str, option: str, tmp_path: Path, files: Certificates) -> None:
+def test_unusable_files(field: str, option: str, tmp_path: Path, certificates: Certificates) -> None:
     nonsense = tmp_path / "nonsense.pem"
     nonsense.write_text("nonsense")
     paths = [str(tmp_path / "missing.pem"), str(nonsense), str(tmp_path), "nul\0byte"]
     if field != "ca_file":
-        paths.append(str(files.ca_file))  # neither a revocation list nor a key
+        paths.append(str(certificates.ca_file))  # neither a revocation list nor a key
     for path in paths:
         with pytest.raises(ConfigurationError) as caught:
             make_context(TLSOptions(**{field: path}))  # type: ignore[arg-type]  # the fields are text

@@ -48,8 +48,8 @@ from motorlite._operations.statements import delete_statement, update_statement
 from motorlite._operations.template_writes import MANY_FIELDS, TemplateWrites
 from motorlite._topology.selection import WRITABLE
 from motorlite.read_preferences import ReadPreference
-from tests.sim.test_malformed_replies import CASES, Case
 from tests.support.fake_core import Sent, fake_client
+from tests.support.operation_cases import CASES, Case
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

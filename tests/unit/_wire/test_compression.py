@@ -73,18 +73,6 @@ def test_round_trip(compressor: Compressor, content: bytes) -> None:
     assert decompress(frame, BY_ID, len(original)) == original
 
 
-@EACH_REAL
-def test_a_whole_message(compressor: Compressor) -> None:
-    body = bson.encode({"insert": "c", "$db": "d", "x": "y" * 1_000})
-    original = op_msg.encode(9, body, [("documents", [bson.encode({"_id": 1})] * 50)])
-    frame = compress(original, compressor)
-    assert len(frame) < len(original) / 4
-    parsed = op_msg.parse(decompress(bytearray(frame), BY_ID, LIMIT))
-    assert (parsed.request_id, bytes(parsed.body)) == (9, body)
-    assert parsed.sequences is not None
-    assert len(parsed.sequences["documents"]) == 50
-
-
 def test_what_is_not_compressed_stays_what_it_is() -> None:
     frame = message(CONTENT)
     assert decompress(frame, BY_ID, LIMIT) is frame
@@ -116,18 +104,13 @@ def test_the_level_of_zlib(level: int) -> None:
 # --- what is wrong ---
 
 
-@EACH_REAL
-def test_more_than_is_announced(compressor: Compressor) -> None:
+@EACH
+@pytest.mark.parametrize("surplus", [-len(CONTENT), -500, -1, 1, len(CONTENT)])
+def test_another_size_than_is_announced(compressor: Compressor, surplus: int) -> None:
+    size = len(CONTENT) + surplus
+    more = "has more than the|" if surplus < 0 else ""
     content = compressor.compress(memoryview(CONTENT))
-    for size in (len(CONTENT) - 1, len(CONTENT) - 500, 1, 0):
-        refuse(wrapped(content, size, compressor.id), "has more than|announces 1040 bytes, not")
-
-
-@EACH_REAL
-def test_less_than_is_announced(compressor: Compressor) -> None:
-    content = compressor.compress(memoryview(CONTENT))
-    for size in (len(CONTENT) + 1, 2 * len(CONTENT)):
-        refuse(wrapped(content, size, compressor.id), f"has 1040 bytes, not {size}|announces 1040 bytes, not {size}")
+    refuse(wrapped(content, size, compressor.id), f"{more}(has|announces) 1040 bytes, not {size}$")
 
 
 def test_the_announced_size() -> None:
@@ -135,11 +118,6 @@ def test_the_announced_size() -> None:
     assert announced_size(compress(message, Zlib())) == len(message) - 16
     assert [announced_size(frame) for frame in (message, bytearray(message), b"", bytes(16))] == [0, 0, 0, 0]
     assert announced_size(compress(message, Zlib())[:24]) == 0
-
-
-def test_an_unwrapped_message_of_another_size() -> None:
-    for size in (len(CONTENT) - 1, len(CONTENT) + 1):
-        refuse(wrapped(CONTENT, size, 0), f"with noop has 1040 bytes, not {size}")
 
 
 @EACH
@@ -169,13 +147,6 @@ def test_bytes_behind_the_end(compressor: Compressor, rest: bytes) -> None:
     refuse(wrapped(content, len(CONTENT), compressor.id), "has bytes after its end|with snappy is damaged")
 
 
-@EACH_REAL
-def test_twice_the_same_behind_each_other(compressor: Compressor) -> None:
-    content = compressor.compress(memoryview(CONTENT))
-    for size in (len(CONTENT), 2 * len(CONTENT)):
-        refuse(wrapped(content * 2, size, compressor.id), f"with {compressor.name} ")
-
-
 @pytest.mark.parametrize("length", range(16, 25))
 def test_too_short(length: int) -> None:
     frame = wrapped(b"", 0, 0)[:length]
@@ -185,12 +156,6 @@ def test_too_short(length: int) -> None:
 @pytest.mark.parametrize("compressor_id", [4, 77, 255])
 def test_an_unknown_compressor(compressor_id: int) -> None:
     refuse(wrapped(CONTENT, 5, compressor_id), f"compressor {compressor_id}, which was not offered")
-
-
-def test_a_compressor_that_was_not_offered() -> None:
-    frame = compress(message(CONTENT), Zlib())
-    with pytest.raises(ProtocolError, match="compressor 2, which was not offered"):
-        decompress(frame, {3: Zstd()}, LIMIT)
 
 
 @EACH
@@ -309,11 +274,6 @@ def test_the_first_of_ours_that_the_server_has(offered: str, accepted: list[Any]
     assert missing == ()
     found = choose(compressors, accepted)
     assert (found.name if found else None) == chosen
-
-
-def test_the_level_is_passed_on() -> None:
-    ((compressor,), _) = make_compressors(["zlib"], 9)
-    assert compressor.compress(memoryview(CONTENT)) == zlib.compress(CONTENT, 9)
 
 
 def test_libraries_that_are_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,34 +43,11 @@ def received(reader: FrameReader, data: bytes, reads: Iterable[int]) -> list[byt
 
 
 @pytest.mark.parametrize("length", BOUNDARIES)
-def test_one_message(length: int) -> None:
-    reader = FrameReader()
-    data = frame(length)
-    assert reader.feed(data) == [data]
-    assert reader.is_empty
-    # Again, since the buffer is reused.
-    assert reader.feed(memoryview(data)) == [data]
-
-
-@pytest.mark.parametrize("length", BOUNDARIES)
-def test_read_in_place(length: int) -> None:
-    reader = FrameReader()
-    data = frame(length)
-    assert received(reader, data, ()) == [data]
-    assert reader.is_empty
-
-
-@pytest.mark.parametrize("length", BOUNDARIES)
 @pytest.mark.parametrize("around", [(16, 16), (40_000, 40_000), (64 * KIB, 70_000), (70_000, 64 * KIB)])
 def test_messages_side_by_side(length: int, around: tuple[int, int]) -> None:
     parts = [frame(around[0], 1), frame(length, 2), frame(around[1], 3)]
     assert FrameReader().feed(b"".join(parts)) == parts
     assert received(FrameReader(), b"".join(parts), ()) == parts
-
-
-def test_many_messages_in_one_read() -> None:
-    parts = [frame(16 + i % 40, i) for i in range(2_000)]
-    assert FrameReader().feed(b"".join(parts)) == parts
 
 
 @pytest.mark.parametrize("length", [16, 17, 300])

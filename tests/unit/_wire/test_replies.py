@@ -11,7 +11,15 @@ from bson.raw_bson import RawBSONDocument
 from bson.son import SON
 
 from motorlite._wire import replies
-from motorlite.errors import DuplicateKeyError, ProtocolError, WriteConcernError, WTimeoutError
+from motorlite._wire.replies import error_from_reply
+from motorlite.errors import (
+    DuplicateKeyError,
+    NotPrimaryError,
+    OperationFailure,
+    ProtocolError,
+    WriteConcernError,
+    WTimeoutError,
+)
 
 
 @pytest.mark.parametrize(
@@ -137,3 +145,46 @@ def test_batches() -> None:
     replies.check_batch(
         {"n": 2, "writeErrors": [{"index": 1.0}], "upserted": [{"index": 0, "_id": None}], "writeConcernError": {}}, 2
     )
+
+
+# --- the exceptions that error documents become ---
+
+
+CONCERN = {"code": 100, "errmsg": "not enough"}
+
+
+def refusal(code: int, **more: Any) -> dict[str, Any]:
+    return {"ok": 0.0, "code": code, "errmsg": "no", "writeConcernError": CONCERN, **more}
+
+
+def test_an_error_without_a_message() -> None:
+    assert str(error_from_reply({"ok": 0})).startswith("the server sent an error without a message")
+
+
+def test_a_write_concern_error_beside_another_error() -> None:
+    error = error_from_reply(refusal(26, errorLabels=["Label"]), prefers_concern_error=True)
+    assert type(error) is WriteConcernError
+    assert (error.code, error.details) == (100, CONCERN)
+    assert error.has_error_label("Label")
+    wtimeout = {"code": 64, "errmsg": "late", "errInfo": {"wtimeout": True}}
+    assert type(error_from_reply(refusal(26, writeConcernError=wtimeout), prefers_concern_error=True)) is WTimeoutError
+
+
+@pytest.mark.parametrize(
+    ("reply", "prefers", "kind"),
+    [
+        # After these the command is sent again, which counts more.
+        *((refusal(code), prefers, NotPrimaryError) for code in (91, 10107) for prefers in (True, False)),
+        *((refusal(6), prefers, OperationFailure) for prefers in (True, False)),
+        (refusal(26, writeConcernError=None), True, OperationFailure),
+        (refusal(26, writeConcernError=5), True, OperationFailure),
+        (refusal(26, writeConcernError=[]), True, OperationFailure),
+        # Commands of the application have their own error.
+        (refusal(26), False, OperationFailure),
+    ],
+)
+def test_an_error_that_counts_more_than_a_write_concern_error(
+    reply: dict[str, Any], prefers: bool, kind: type[OperationFailure]
+) -> None:
+    error = error_from_reply(reply, prefers_concern_error=prefers)
+    assert (type(error), getattr(error, "code", None)) == (kind, reply["code"])

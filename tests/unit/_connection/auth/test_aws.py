@@ -14,9 +14,8 @@ from motorlite._connection.auth.aws import (
     converse,
     parse_server_first,
     region,
-    signing_key,
 )
-from motorlite.errors import OperationFailure, ProtocolError
+from motorlite.errors import OperationFailure
 from tests.support.auth_servers import DONE, REFUSED, play
 
 ACCESS_KEY = "AKIAIOSFODNN7EXAMPLE"
@@ -61,12 +60,6 @@ def test_signature(host: str, where: str, token: str | None, headers: str, signa
         f"AWS4-HMAC-SHA256 Credential={ACCESS_KEY}/20191107/{where}/sts/aws4_request, "
         f"SignedHeaders={headers}, Signature={signature}"
     )
-
-
-def test_signing_key() -> None:
-    # The example of AWS's documentation.
-    key = signing_key("wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", "20150830", "us-east-1", "iam")
-    assert key.hex() == "c4afb1cc5771d871763a393e44b703571b55cc28424d1a5e86da6ed3c154a4b9"
 
 
 @pytest.mark.parametrize(
@@ -183,13 +176,3 @@ def test_failures(replies: list[dict[str, Any]], text: str) -> None:
     with pytest.raises(OperationFailure, match=text) as caught:
         play(converse(NONCE), Server(*replies).answer, aws=CREDENTIALS)
     assert SECRET_KEY not in str(caught.value)
-
-
-def test_nonsense_instead_of_a_reply() -> None:
-    with pytest.raises(ProtocolError, match="conversationId"):
-        play(converse(NONCE), Server({"ok": 1}).answer, aws=CREDENTIALS)
-
-
-def test_the_repr_is_redacted() -> None:
-    assert repr(CREDENTIALS) == "<AwsCredentials>"
-    assert str(CREDENTIALS) == "<AwsCredentials>"

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from typing import Any
 
 import pytest
@@ -11,8 +11,8 @@ from motorlite._connection.auth.oidc import TokenCache
 from motorlite._connection.auth.scram import KeyCache
 from motorlite._connection.handshake import Handshake, parse_hello
 from motorlite._options.credentials import Credentials
-from motorlite.errors import ConfigurationError
-from tests.support.scram_server import ScramServer, drive
+from motorlite.errors import ConfigurationError, OperationFailure
+from tests.support.scram_server import ScramServer, drive, recorder
 
 NONCE = b"12345678901234567890123456789012"
 SHA_1_USER_PENCIL = b"1c33006ec1ffd90f9cadcbcc0e118200"
@@ -51,11 +51,14 @@ def first_command(authentication: Authentication, answer: Handshake) -> dict[str
         (["SCRAM-SHA-1", "SCRAM-SHA-256"], "SCRAM-SHA-256"),
         (["SCRAM-SHA-256"], "SCRAM-SHA-256"),
         (["SCRAM-SHA-1"], "SCRAM-SHA-1"),
-        # Never anything else by default, and unknown names are no error (handshake prose test 2).
+        # Unknown names are no error (handshake prose test 2), and PLAIN, which shows the password, is never chosen.
         (["PLAIN", "ArBiTrArY"], "SCRAM-SHA-1"),
+        (["PLAIN"], "SCRAM-SHA-1"),
         ([], "SCRAM-SHA-1"),
         (None, "SCRAM-SHA-1"),
         ("SCRAM-SHA-256", "SCRAM-SHA-1"),
+        ({"SCRAM-SHA-256": 1}, "SCRAM-SHA-1"),
+        (7, "SCRAM-SHA-1"),
         ([7, None], "SCRAM-SHA-1"),
     ],
 )
@@ -68,21 +71,18 @@ def test_negotiation(listed: Any, chosen: str) -> None:
     command = first_command(authentication, handshake(saslSupportedMechs=listed))
     assert command["mechanism"] == chosen
     assert "db" not in command
+    # The list is not authenticated, so it does not change what was configured.
+    for configured in ("SCRAM-SHA-1", "SCRAM-SHA-256"):
+        authentication = begin(configured)
+        assert authentication.sasl_supported_mechs() is None
+        speculative = authentication.speculative_document()
+        assert speculative is not None
+        assert speculative["mechanism"] == configured
+        assert first_command(authentication, handshake(saslSupportedMechs=listed))["mechanism"] == configured
 
 
 def test_the_name_is_asked_for_as_it_was_given() -> None:
     assert begin(username="\u2168,=").sasl_supported_mechs() == "admin.\u2168,="
-
-
-@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-1", "SCRAM-SHA-256"])
-def test_a_configured_mechanism_is_honoured(mechanism: str) -> None:
-    authentication = begin(mechanism)
-    assert authentication.sasl_supported_mechs() is None
-    speculative = authentication.speculative_document()
-    assert speculative is not None
-    assert speculative["mechanism"] == mechanism
-    command = first_command(authentication, handshake(saslSupportedMechs=["SCRAM-SHA-1", "SCRAM-SHA-256"]))
-    assert command["mechanism"] == mechanism
 
 
 @pytest.mark.parametrize(
@@ -107,21 +107,17 @@ def test_a_speculative_answer_is_continued(configured: str | None, mechanism: st
     assert [next(iter(command)) for command in server.commands] == ["saslStart", "saslContinue"]
 
 
-def test_x509() -> None:
-    authentication = begin("MONGODB-X509", username=None, password=None, source="$external")
-    assert authentication.sasl_supported_mechs() is None
-    assert authentication.speculative_document() == {"authenticate": 1, "mechanism": "MONGODB-X509"}
-    assert first_command(authentication, handshake()) == {"authenticate": 1, "mechanism": "MONGODB-X509"}
-    done = authentication.conversation(handshake(speculativeAuthenticate={"user": "CN=client"}))
-    assert done is not None
-    assert list(done) == []
-
-
-def test_plain_has_no_speculative_message() -> None:
-    authentication = begin("PLAIN", source="$external")
+@pytest.mark.parametrize(
+    ("mechanism", "command"), [("PLAIN", "saslStart"), ("MONGODB-OIDC", None), ("MONGODB-AWS", None)]
+)
+def test_mechanisms_without_a_speculative_message(mechanism: str, command: str | None) -> None:
+    """An answer to what was not sent counts for nothing."""
+    authentication = begin(mechanism)
     assert authentication.speculative_document() is None
     assert authentication.sasl_supported_mechs() is None
-    assert first_command(authentication, handshake())["payload"] == b"\0user\0pencil"
+    answer = handshake(speculativeAuthenticate={"conversationId": 1, "done": True, "payload": b"", "ok": 1})
+    request = next(authentication.conversation(answer))
+    assert (next(iter(request.document)) if isinstance(request, RunCommand) else None) == command
 
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-1", "SCRAM-SHA-256"])
@@ -135,12 +131,6 @@ def test_another_conversation_has_another_nonce(mechanism: str) -> None:
     assert request.document["mechanism"] == mechanism
 
 
-def test_aws_has_no_speculative_message() -> None:
-    authentication = begin("MONGODB-AWS", username=None, password=None, source="$external")
-    assert authentication.speculative_document() is None
-    assert authentication.sasl_supported_mechs() is None
-
-
 @pytest.mark.parametrize("mechanism", [None, "PLAIN", "MONGODB-X509"])
 def test_arbiters_know_no_users(mechanism: str | None) -> None:
     authentication = begin(mechanism)
@@ -148,44 +138,6 @@ def test_arbiters_know_no_users(mechanism: str | None) -> None:
     answer = handshake(setName="rs", arbiterOnly=True, speculativeAuthenticate={"done": True})
     with pytest.raises(ConfigurationError, match="a:1 is an arbiter and cannot authenticate"):
         authentication.conversation(answer)
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {},
-        {"msg": "isdbgrid"},
-        {"setName": "rs", "isWritablePrimary": True},
-        {"setName": "rs", "secondary": True},
-        {"setName": "rs", "hidden": True},
-        {"isreplicaset": True},
-    ],
-    ids=str,
-)
-def test_a_server_that_only_calls_itself_an_arbiter_is_authenticated_to(fields: dict[str, Any]) -> None:
-    assert first_command(begin(), handshake(**fields, arbiterOnly=True))["saslStart"] == 1
-
-
-@pytest.mark.parametrize(
-    ("mechanism", "command"),
-    [("PLAIN", "saslStart"), ("MONGODB-OIDC", None), ("MONGODB-AWS", None)],
-)
-def test_an_answer_to_a_message_that_was_not_sent_counts_for_nothing(mechanism: str, command: str | None) -> None:
-    authentication = begin(mechanism)
-    assert authentication.speculative_document() is None
-    answer = handshake(speculativeAuthenticate={"conversationId": 1, "done": True, "payload": b"", "ok": 1})
-    request = next(authentication.conversation(answer))
-    assert (next(iter(request.document)) if isinstance(request, RunCommand) else None) == command
-
-
-def test_the_listed_mechanisms_do_not_weaken_one_that_was_configured() -> None:
-    # The list is not authenticated. Without a configured mechanism, the specification wants it to be believed.
-    for listed in (["PLAIN"], ["SCRAM-SHA-1"], [], None, "SCRAM-SHA-1", 7, {"SCRAM-SHA-1": 1}):
-        for configured in ("SCRAM-SHA-256", "SCRAM-SHA-1"):
-            command = first_command(begin(configured), handshake(saslSupportedMechs=listed))
-            assert command["mechanism"] == configured
-        command = first_command(begin(), handshake(saslSupportedMechs=listed))
-        assert command["mechanism"] == "SCRAM-SHA-1", "never PLAIN, which shows the password"
 
 
 @pytest.mark.parametrize("mechanism", ["GSSAPI", "MONGODB-CR"])
@@ -208,10 +160,61 @@ def test_nonces_have_their_length(length: int) -> None:
         start(credentials(), ("a", 1), b"x" * length, KeyCache(1_000_000), TokenCache())
 
 
-def test_an_empty_password_is_a_password() -> None:
-    assert begin(password="").speculative_document()
-
-
 @pytest.mark.parametrize(("mechanism", "shown"), [(None, "by negotiation"), ("PLAIN", "PLAIN")])
 def test_the_repr_is_redacted(mechanism: str | None, shown: str) -> None:
     assert repr(begin(mechanism)) == f"<Authentication {shown}>"
+
+
+# --- X.509 ---
+
+
+@pytest.mark.parametrize(("username", "extra"), [("CN=client", {"user": "CN=client"}), (None, {}), ("", {})])
+def test_x509(username: str | None, extra: dict[str, str]) -> None:
+    command = {"authenticate": 1, "mechanism": "MONGODB-X509", **extra}
+    authentication = begin("MONGODB-X509", username=username, password=None, source="$external")
+    assert authentication.sasl_supported_mechs() is None
+    assert authentication.speculative_document() == command
+    sent: list[dict[str, Any]] = []
+    drive(authentication.conversation(handshake()), recorder(sent, {"ok": 1}), "$external")
+    assert sent == [command]
+    # Nothing is left to do after a success in the handshake.
+    assert list(authentication.conversation(handshake(speculativeAuthenticate={"user": "CN=client"}))) == []
+
+
+def test_x509_refused() -> None:
+    conversation = begin("MONGODB-X509", username=None, password=None, source="$external").conversation(handshake())
+    with pytest.raises(OperationFailure, match="no such user"):
+        drive(conversation, lambda command: {"ok": 0, "errmsg": "no such user", "code": 18}, "$external")
+
+
+# --- PLAIN ---
+
+
+def plain(username: str = "user", password: str = "pencil", source: str = "$external") -> Any:
+    return begin("PLAIN", username=username, password=password, source=source).conversation(handshake())
+
+
+DONE = {"conversationId": 1, "payload": b"", "done": True, "ok": 1}
+
+
+def test_the_specified_conversation_of_plain() -> None:
+    sent: list[dict[str, Any]] = []
+    drive(plain(), recorder(sent, DONE), "$external")
+    assert sent == [
+        {"saslStart": 1, "mechanism": "PLAIN", "payload": b64decode("AHVzZXIAcGVuY2ls"), "autoAuthorize": 1}
+    ]
+
+
+@pytest.mark.parametrize(("name", "password"), [("us\0er", "hidden"), ("user", "hid\0den"), ("user", "hidden\udc80")])
+def test_what_plain_cannot_send(name: str, password: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"NUL|UTF-8") as raised:
+        next(plain(name, password))
+    assert "hidden" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("reply", "text"), [({"ok": 0, "errmsg": "LDAP", "code": 18}, "LDAP"), (DONE | {"done": False}, "did not end")]
+)
+def test_plain_refused(reply: dict[str, Any], text: str) -> None:
+    with pytest.raises(OperationFailure, match=text):
+        drive(plain(source="ldap"), lambda command: reply, "ldap")

@@ -13,7 +13,6 @@ from motorlite._connection.auth.oidc import (
     DEFAULT_ALLOWED_HOSTS,
     Held,
     TokenCache,
-    _idp_info,
     check_host,
     check_result,
     converse,
@@ -71,16 +70,6 @@ def test_no_name_is_sent_where_there_is_none(username: str | None) -> None:
     assert server.names == [None]
 
 
-def test_speculative_authentication() -> None:
-    client = Client(cached="t")
-    document = speculative_document(client.cache, client.held)
-    assert document is not None
-    assert (document["mechanism"], document["db"]) == ("MONGODB-OIDC", "$external")
-    assert bson.decode(document["payload"]) == {"jwt": "t"}
-    client.converse(lambda _: {}, speculative_reply=DONE)
-    assert client.held.access_token == "t"
-
-
 @pytest.mark.parametrize("reply", [None, {"done": False}, {}])
 def test_speculative_authentication_that_fails_says_nothing_of_the_token(reply: Any) -> None:
     client = Client(cached="t")
@@ -107,13 +96,6 @@ def test_without_a_token_there_is_nothing_to_speculate_with() -> None:
     assert held.access_token is None
 
 
-@pytest.mark.parametrize("human", [False, True])
-def test_the_connection_remembers_its_token(human: bool) -> None:
-    client = Client("t", human=human)
-    client.converse(OIDCServer("t"))
-    assert client.held.access_token == "t"
-
-
 def test_only_the_token_that_was_refused_is_forgotten() -> None:
     cache = TokenCache()
     cache.access_token = "new"
@@ -129,16 +111,6 @@ def test_a_cached_token_that_is_refused_for_another_reason_is_kept() -> None:
     with pytest.raises(OperationFailure):
         client.converse(lambda _: {**REFUSED, "code": 20})
     assert client.cache.access_token == "t"
-
-
-def test_a_refused_token_is_replaced_once() -> None:
-    client = Client("worse", cached="bad")
-    server = OIDCServer()
-    with pytest.raises(OperationFailure) as caught:
-        client.converse(server)
-    assert caught.value.code == 18
-    assert server.shown == ["bad", "worse"]
-    assert caught.value.__context__ is None
 
 
 def test_a_person_is_asked_again_from_the_beginning() -> None:
@@ -178,18 +150,27 @@ def test_a_refresh_token_that_is_newer_than_the_refused_one_is_kept() -> None:
     assert server.names == []
 
 
-def test_a_refresh_that_fails_for_another_reason_is_an_error() -> None:
-    client = Client("new", human=True)
-    client.cache.refresh_token, client.cache.idp_info = "r", OIDCIdPInfo("x")
-    with pytest.raises(OperationFailure):
-        client.converse(lambda _: {**REFUSED, "code": 20})
-    assert client.cache.access_token == "new"
+def identity_provider(**fields: Any) -> bytes:
+    return bson.encode({"issuer": "i", **fields})
 
 
-@pytest.mark.parametrize("payload", [b"", b"nonsense", bson.encode({}), bson.encode({"issuer": 7})])
-def test_a_server_that_names_no_identity_provider(payload: bytes) -> None:
-    with pytest.raises(OperationFailure, match="does not name the identity provider"):
-        Client("t", human=True).converse(lambda _: {**DONE, "done": False, "payload": payload})
+@pytest.mark.parametrize(
+    ("payload", "text"),
+    [
+        *((payload, "does not name the identity provider") for payload in (b"", b"nonsense", bson.encode({}))),
+        *((identity_provider(issuer=issuer), "does not name the identity provider") for issuer in (None, 7)),
+        *((identity_provider(clientId=client), "clientId that is not a string") for client in (1, ["a"])),
+        *(
+            (identity_provider(requestScopes=scopes), "requestScopes that are not a list of strings")
+            for scopes in ("a", {"a": 1}, ["a", 1])
+        ),
+    ],
+)
+def test_an_identity_provider_of_no_use_does_not_reach_the_callback(payload: bytes, text: str) -> None:
+    client = Client("t", human=True)
+    with pytest.raises(OperationFailure, match=f"MONGODB-OIDC authentication failed: the server .*{text}"):
+        client.converse(lambda _: {**DONE, "done": False, "payload": payload})
+    assert client.requests == []
 
 
 def test_ends_that_come_at_the_wrong_time() -> None:
@@ -229,60 +210,49 @@ def test_results_that_are() -> None:
         assert check_result(result) is result
 
 
-@pytest.mark.parametrize(
-    "host",
-    [
-        "a.mongodb.net",
-        "A.B.MongoDB.net",
-        "x.mongodb-qa.net",
-        "x.mongodb-dev.net",
-        "x.mongodbgov.net",
-        "x.mongo.com",
-        "localhost",
-        "127.0.0.1",
-        "::1",
-    ],
-)
+ALLOWED = [
+    "a.mongodb.net",
+    "A.B.MongoDB.net",
+    "x.mongodb-qa.net",
+    "x.mongodb-dev.net",
+    "x.mongodbgov.net",
+    "x.mongo.com",
+]
+NOT_ALLOWED = ["mongodb.net", "evilmongodb.net", "a.mongodb.net.evil.com", "localhost.evil.com", "::2"]
+# Addresses are not below a domain.
+WITH_ZONES = ["fe80::1%x.mongodb.net", "::1%1.mongodb.net"]
+NO_NAMES = [
+    "127.0.0.3\0.mongodb.net",
+    "evil.org/.mongodb.net",
+    "evil.org#.mongodb.net",
+    "evil.org\u3002.mongodb.net",
+    "evil@a.mongodb.net",
+    "a\n.mongodb.net",
+    ".mongodb.net",
+    "a..mongodb.net",
+    "a.mongodb.net.",
+    "a b.mongodb.net",
+    "\u212a.mongodb.net",
+    "",
+]
+
+
+@pytest.mark.parametrize("host", [*ALLOWED, "x.mongo.com", "localhost", "127.0.0.1", "::1"])
 def test_hosts_that_are_allowed_by_default(host: str) -> None:
     check_host((host, 27017), DEFAULT_ALLOWED_HOSTS)
 
 
-@pytest.mark.parametrize(
-    "host",
-    ["mongodb.net", "evilmongodb.net", "a.mongodb.net.evil.com", "localhost.evil.com", "::2"],
-)
+@pytest.mark.parametrize("host", [*NOT_ALLOWED, *WITH_ZONES])
 def test_hosts_that_are_not(host: str) -> None:
-    with pytest.raises(ConfigurationError, match="is not one of ALLOWED_HOSTS"):
+    with pytest.raises(ConfigurationError, match="is not one of ALLOWED_HOSTS, so no token"):
         check_host((host, 27017), DEFAULT_ALLOWED_HOSTS)
 
 
-@pytest.mark.parametrize(
-    "host",
-    [
-        "127.0.0.3\0.mongodb.net",
-        "evil.org/.mongodb.net",
-        "evil.org#.mongodb.net",
-        "evil.org\u3002.mongodb.net",
-        "evil@a.mongodb.net",
-        "a\n.mongodb.net",
-        ".mongodb.net",
-        "a..mongodb.net",
-        "a.mongodb.net.",
-        "a b.mongodb.net",
-        "\u212a.mongodb.net",
-        "",
-    ],
-)
+@pytest.mark.parametrize("host", NO_NAMES)
 def test_what_is_no_host_name_is_none_of_them(host: str) -> None:
     for allowed in (DEFAULT_ALLOWED_HOSTS, ("*.net", host)):
         with pytest.raises(ConfigurationError, match="is not a valid DNS host name, so no token is requested"):
             check_host((host, 27017), allowed)
-
-
-@pytest.mark.parametrize("host", ["fe80::1%x.mongodb.net", "::1%1.mongodb.net"])
-def test_an_address_is_not_below_a_domain(host: str) -> None:
-    with pytest.raises(ConfigurationError, match="so no token is requested"):
-        check_host((host, 27017), DEFAULT_ALLOWED_HOSTS)
 
 
 def test_other_hosts_are_allowed_by_name_only() -> None:
@@ -293,30 +263,6 @@ def test_other_hosts_are_allowed_by_name_only() -> None:
     check_host(("/tmp/a.sock", None), ("/tmp/a.sock",))
     with pytest.raises(ConfigurationError, match="is not one of ALLOWED_HOSTS"):
         check_host(("/tmp/a.mongodb.net", None), DEFAULT_ALLOWED_HOSTS)
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"clientId": 1},
-        {"clientId": ["a"]},
-        {"requestScopes": "a"},
-        {"requestScopes": {"a": 1}},
-        {"requestScopes": ["a", 1]},
-        {"issuer": None},
-        {"issuer": 1},
-    ],
-    ids=str,
-)
-def test_an_identity_provider_of_the_wrong_types_does_not_reach_the_callback(fields: dict[str, Any]) -> None:
-    with pytest.raises(OperationFailure, match="MONGODB-OIDC authentication failed: the server"):
-        _idp_info(bson.encode({"issuer": "i", **fields}))
-
-
-def test_an_identity_provider_without_the_optional_fields() -> None:
-    assert _idp_info(bson.encode({"issuer": "i"})) == OIDCIdPInfo("i")
-    full = {"issuer": "i", "clientId": "c", "requestScopes": ["a", "b"]}
-    assert _idp_info(bson.encode(full)) == OIDCIdPInfo("i", "c", ["a", "b"])
 
 
 def test_the_reprs_are_redacted() -> None:

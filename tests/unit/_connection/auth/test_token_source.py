@@ -13,7 +13,7 @@ import pytest
 from motorlite._connection.auth.conversation import NeedToken
 from motorlite._connection.auth.oidc import TokenCache
 from motorlite._connection.auth.oidc_callbacks import Limits, TokenSource
-from motorlite.auth_oidc import OIDCCallback, OIDCCallbackContext, OIDCCallbackResult, OIDCIdPInfo
+from motorlite.auth_oidc import OIDCCallback, OIDCCallbackContext, OIDCCallbackResult
 from motorlite.errors import ConfigurationError, ExecutionTimeout, InvalidOperation, OperationFailure
 from tests.support.auth_servers import BlockingCallback, Callback, threadless
 
@@ -115,14 +115,18 @@ async def test_errors_of_ours_say_what_is_wrong() -> None:
             with pytest.raises(ConfigurationError, match="no file") as caught:
                 await source.get()
             assert caught.value is not failure, "an exception belongs to one raiser"
-    async with client(Callback({"access_token": "secret"})) as source:
-        with pytest.raises(OperationFailure, match="must return an OIDCCallbackResult, not dict"):
-            await source.get()
 
 
-async def test_errors_of_ours_that_the_application_raises_are_its_own() -> None:
-    async with client(Callback(ConfigurationError("secret"))) as source:
-        with pytest.raises(OperationFailure, match="the callback raised ConfigurationError") as caught:
+@pytest.mark.parametrize(
+    ("result", "text"),
+    [
+        (ConfigurationError("secret"), "the callback raised ConfigurationError"),
+        ({"access_token": "secret"}, "must return an OIDCCallbackResult, not dict"),
+    ],
+)
+async def test_errors_of_the_application_are_its_own(result: object, text: str) -> None:
+    async with client(Callback(result)) as source:
+        with pytest.raises(OperationFailure, match=text) as caught:
             await source.get()
     assert "secret" not in str(caught.value)
 
@@ -153,61 +157,42 @@ def test_a_callback_that_cancels_itself() -> None:
     asyncio.run(main())
 
 
-async def test_a_synchronous_callback() -> None:
-    async with client(BlockingCallback()) as source:
+class PromisingCallback(OIDCCallback):
+    """A synchronous callback that returns a promise."""
+
+    def fetch(self, context: OIDCCallbackContext) -> Any:
+        async def later() -> OIDCCallbackResult:
+            return OIDCCallbackResult("token")
+
+        return later()
+
+
+@pytest.mark.parametrize("kind", [BlockingCallback, PromisingCallback])
+async def test_a_synchronous_callback(kind: type[OIDCCallback]) -> None:
+    async with client(kind()) as source:
         assert await source.get() == ("token", False)
 
 
-async def test_a_synchronous_callback_that_returns_a_promise() -> None:
-    class Promising(OIDCCallback):
-        def fetch(self, context: OIDCCallbackContext) -> Any:
-            async def later() -> OIDCCallbackResult:
-                return OIDCCallbackResult("t")
-
-            return later()
-
-    async with client(Promising()) as source:
-        assert await source.get() == ("t", False)
-
-
-# --- what it is told ---
-
-
 @pytest.mark.parametrize(
-    ("human", "operation", "seconds"),
+    ("human", "connecting", "operation", "seconds"),
     [
-        (False, None, 60.0),
+        (False, 20.0, None, 60.0),
         # The smaller of what is left of connectTimeoutMS and of timeoutMS.
-        (False, 5.0, 5.0),
-        (False, 50.0, 20.0),
-        (False, inf, 20.0),
-        (True, None, 300.0),
-        (True, 5.0, 300.0),
+        (False, 20.0, 5.0, 5.0),
+        (False, 20.0, 50.0, 20.0),
+        (False, 20.0, inf, 20.0),
+        (False, inf, inf, 60.0),
+        (True, 20.0, None, 300.0),
+        (True, 20.0, 5.0, 300.0),
     ],
 )
-async def test_the_time_that_there_is(human: bool, operation: float | None, seconds: float) -> None:
+async def test_the_time_that_it_is_told(
+    human: bool, connecting: float, operation: float | None, seconds: float
+) -> None:
     callback = Callback("t")
     async with client(callback, human=human) as source:
-        await source.get(source.limits(20.0, operation))
+        await source.get(source.limits(connecting, operation))
     assert callback.contexts[0].timeout_seconds == pytest.approx(seconds)
-
-
-async def test_no_limit_at_all() -> None:
-    callback = Callback("t")
-    async with client(callback) as source:
-        await source.get(Limits(inf, inf))
-    assert callback.contexts[0].timeout_seconds == 60.0
-
-
-async def test_what_else_it_is_told() -> None:
-    callback = Callback("t")
-    idp_info = OIDCIdPInfo("https://issuer")
-    async with client(callback, "me", human=True) as source:
-        await source.get(request=NeedToken(idp_info, "refresh"))
-        assert source.cache.idp_info is idp_info
-    (context,) = callback.contexts
-    assert (context.username, context.version) == ("me", 1)
-    assert (context.refresh_token, context.idp_info) == ("refresh", idp_info)
 
 
 # --- how long anybody waits ---
@@ -229,43 +214,30 @@ async def test_a_callback_that_takes_too_long_is_cancelled(human: bool, seconds:
         assert await source.get() == ("t", False)
 
 
-async def test_its_time_is_not_taken_from_the_connection() -> None:
-    async with client(Callback("t", seconds=30)) as source:
-        limits = source.limits(20.0)
-        before = limits.until
-        await source.get(limits)
-        assert limits.until == pytest.approx(before + 30)
-
-
-async def test_under_a_deadline_it_is() -> None:
-    callback = Callback("t", seconds=30)
-    async with client(callback) as source:
-        begin = source.now
-        with pytest.raises(ExecutionTimeout):
-            await source.get(source.limits(20.0, 5.0))
-        assert source.now - begin == pytest.approx(20), "what is being made is of use to others"
-        # The call goes on for whoever needs a token next.
-        assert await source.get() == ("t", True)
-        assert source.now - begin == pytest.approx(30)
-    assert len(callback.contexts) == 1
-
-
-async def test_people_are_not_subject_to_the_deadline() -> None:
-    async with client(Callback("t", seconds=30), human=True) as source:
-        limits = source.limits(20.0, 5.0)
+@pytest.mark.parametrize(("human", "operation"), [(False, None), (True, None), (True, 5.0)])
+async def test_its_time_is_not_taken_from_the_connection(human: bool, operation: float | None) -> None:
+    """People are not subject to the deadline either."""
+    async with client(Callback("t", seconds=30), human=human) as source:
+        limits = source.limits(20.0, operation)
         before = limits.until
         assert await source.get(limits) == ("t", False)
         assert limits.until == pytest.approx(before + 30)
 
 
-async def test_but_the_operation_that_reauthenticates_is() -> None:
+@pytest.mark.parametrize(
+    ("human", "connecting", "is_operation", "waited"), [(False, 20.0, False, 20.0), (True, 5.0, True, 5.0)]
+)
+async def test_under_a_deadline_it_is(human: bool, connecting: float, is_operation: bool, waited: float) -> None:
+    """Of the operation that asked for a connection, or of the one that reauthenticates, whoever is asked."""
     callback = Callback("t", seconds=30)
-    async with client(callback, human=True) as source:
+    async with client(callback, human=human) as source:
         begin = source.now
         with pytest.raises(ExecutionTimeout):
-            await source.get(source.limits(5.0, 5.0, is_operation=True))
-        assert source.now - begin == pytest.approx(5)
+            await source.get(source.limits(connecting, 5.0, is_operation=is_operation))
+        assert source.now - begin == pytest.approx(waited), "what is being made is of use to others"
+        # The call goes on for whoever needs a token next.
         assert await source.get() == ("t", True)
+        assert source.now - begin == pytest.approx(30)
     assert len(callback.contexts) == 1
 
 

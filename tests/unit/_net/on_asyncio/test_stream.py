@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import socket
 from math import inf
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from motorlite._net.host import enable_keepalive
 from motorlite._net.on_asyncio.stream import AsyncioStream
 from motorlite._wire.frames import FrameReader
 from motorlite.errors import AutoReconnect, NetworkTimeout
@@ -198,14 +196,6 @@ async def test_send_after_a_send_that_gave_up(end: str, is_resumed_between: bool
     assert now() == START + 7
 
 
-async def test_send_waits_for_a_transport_that_is_full() -> None:
-    stream = new_stream()
-    stream.pause_writing()
-    later(2, stream.resume_writing)
-    await stream.send(REQUEST, inf)
-    assert now() == START + 2
-
-
 @pytest.mark.parametrize("how", ["lost", "eof", "abort", "cancelled in the same turn", "resumed"])
 async def test_the_loop_has_nothing_to_complain_of(how: str) -> None:
     complaints: list[dict[str, Any]] = []
@@ -272,18 +262,6 @@ async def test_a_closed_stream_will_send_no_more() -> None:
     assert stream.has_unsent
     stream.abort()
     assert not stream.has_unsent
-
-
-def test_keepalive(monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.socket() as sock:
-        enable_keepalive(sock)
-        assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
-        if hasattr(socket, "TCP_KEEPIDLE"):
-            assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 120
-    monkeypatch.delattr(socket, "TCP_KEEPIDLE", raising=False)
-    with socket.socket() as sock:
-        enable_keepalive(sock)
-        assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
 
 
 @pytest.mark.parametrize("count", [1, 3])

@@ -153,24 +153,6 @@ async def test_every_write_and_every_read_is_a_checkpoint(sockets: tuple[socket.
             assert await stream.receive(inf) == message(size)
 
 
-async def test_a_request_larger_than_the_systems_buffer(sockets: tuple[socket.socket, socket.socket]) -> None:
-    near, far = sockets
-    stream = TrioStream(("a", 1), FrameReader(), near)
-    request = message(4_000_000)
-    received = bytearray()
-
-    def serve() -> None:
-        while len(received) < len(request):
-            received.extend(far.recv(1_000_000))
-        far.sendall(message(50))
-
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(trio.to_thread.run_sync, serve)
-        assert await stream.exchange(request, inf) == message(50)
-    assert received == request
-    assert not stream.has_unsent
-
-
 @pytest.mark.parametrize("is_full", [True, False])
 async def test_a_write_that_is_cancelled(sockets: tuple[socket.socket, socket.socket], is_full: bool) -> None:
     """With the system's buffer full before the first byte, or after it."""
@@ -187,19 +169,3 @@ async def test_a_write_that_is_cancelled(sockets: tuple[socket.socket, socket.so
     assert scope.cancelled_caught
     assert (stream.sent_nothing, stream.has_unsent, stream.is_closed) == (is_full, not is_full, False)
     assert far.recv(1)
-
-
-async def test_a_stream_that_is_closed_during_an_exchange(sockets: tuple[socket.socket, socket.socket]) -> None:
-    near, _far = sockets
-    stream = TrioStream(("a", 1), FrameReader(), near)
-
-    async def close_soon() -> None:
-        await trio.testing.wait_all_tasks_blocked()
-        stream.abort()
-        stream.abort()
-
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(close_soon)
-        with pytest.raises(AutoReconnect):
-            await stream.exchange(message(50), inf)
-    assert near.fileno() == -1
