@@ -108,14 +108,19 @@ def percentile(ordered: Sequence[float], percent: int) -> float:
     return ordered[max(0, int(len(ordered) * percent / 100) - 1)]
 
 
+def times_of(iterations: Sequence[Iteration]) -> dict[tuple[str, str], list[float]]:
+    """The seconds of all iterations by task and arm, in order of length."""
+    times: dict[tuple[str, str], list[float]] = {}
+    for one in sorted(iterations, key=lambda one: one.seconds):
+        times.setdefault((one.task, one.arm), []).append(one.seconds)
+    return times
+
+
 def scores(iterations: Sequence[Iteration], scale: Scale) -> dict[tuple[str, str], float]:
     """Megabytes per second by task and arm: the size of the task over the median time."""
-    times: dict[tuple[str, str], list[float]] = {}
-    for one in iterations:
-        times.setdefault((one.task, one.arm), []).append(one.seconds)
     return {
-        (task, arm): TASKS[task].megabytes(scale) / percentile(sorted(seconds), 50)
-        for (task, arm), seconds in times.items()
+        (task, arm): TASKS[task].megabytes(scale) / percentile(seconds, 50)
+        for (task, arm), seconds in times_of(iterations).items()
     }
 
 
@@ -132,15 +137,12 @@ def composites(found: Mapping[tuple[str, str], float], arm: str, tasks: Collecti
 
 
 def verdict(found: Mapping[tuple[str, str], float]) -> list[tuple[str, bool]]:
-    """One line for each task with a Python peer: whether motorlite on asyncio is at least as fast as all of them."""
-    lines = []
+    """For each task with a Python peer: its title, and whether motorlite on asyncio is at least as fast as all."""
+    conditions = []
     for task in TASKS.values():
         subject = found.get((task.name, SUBJECT))
         peers = {peer: found[task.name, peer] for peer in PYTHON_PEERS if (task.name, peer) in found}
-        if subject is None or not peers:
-            continue
-        best = max(peers, key=lambda peer: peers[peer])
-        is_met = subject >= peers[best]
-        word = "met" if is_met else "NOT MET"
-        lines.append((f"{word}: {task.title} ({subject / peers[best]:.2f} times {best})", is_met))
-    return lines
+        if subject is not None and peers:
+            best = max(peers, key=lambda peer: peers[peer])
+            conditions.append((f"{task.title} ({subject / peers[best]:.2f} times {best})", subject >= peers[best]))
+    return conditions

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 WORKING_TREE = "working tree"
 # Arms that run none of motorlite's code are the same for all commits.
-OTHERS = ("bare", "bare-uvloop", "pymongo")
+OTHERS = ("bare", "pymongo")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -30,7 +30,7 @@ def tables(rounds: Sequence[Round]) -> Iterator[tuple[str, Rows]]:
             for summary in summaries.values()
             if (summary.operation, summary.tasks) == (operation, tasks)
         ]
-        yield f"{WORKLOADS[operation].title}, {tasks:,} task{'s' if tasks > 1 else ''}", [HEAD, *rows]
+        yield WORKLOADS[operation].at(tasks), [HEAD, *rows]
 
 
 def render(rounds: Sequence[Round]) -> str:

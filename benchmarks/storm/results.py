@@ -37,13 +37,7 @@ OUTCOMES: Final = ("ok", "rejected", "timed_out", "failed", "cancelled")
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request of the application.
-
-    Attributes:
-        due: When it was due (open loop) or sent (closed loop), in seconds after the start of the run.
-        ended: When the application had its outcome.
-        outcome: One of `OUTCOMES`.
-    """
+    """One request of the application: when it was due and when it ended, in seconds after the start of the run."""
 
     due: float
     ended: float

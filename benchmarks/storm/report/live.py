@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from typing import TYPE_CHECKING, Final, Self
 
 from rich.console import Group as Stack
@@ -47,20 +47,11 @@ NAME, CELL = 18, 9
 
 
 class View:
-    """Shows progress, the last seconds of the running arm, and the finished arms.
-
-    Args:
-        console: Where.
-        plan: All runs that will be done.
-    """
+    """Shows progress through the plan, the last seconds of the running arm, and the finished arms."""
 
     def __init__(self, console: Console, plan: Sequence[Step]) -> None:
         self._console = console
-        self._left: dict[Key, int] = {}
-        for step in plan:
-            key = (step.scenario.name, step.arm.name, step.backend)
-            self._left[key] = self._left.get(key, 0) + 1
-        self._runs = len(plan)
+        self._left: Counter[Key] = Counter((step.scenario.name, step.arm.name, step.backend) for step in plan)
         self._finished: dict[Key, list[Summary]] = {}
         self._invalid: dict[Key, str] = {}
         self._second: dict[str, list[float]] = {}
@@ -91,12 +82,7 @@ class View:
         self._draw()
 
     def step(self, elapsed: float, values: Mapping[str, float]) -> None:
-        """100 ms of the running arm are over.
-
-        Args:
-            elapsed: Seconds since the run began.
-            values: What is known of the series of these 100 ms.
-        """
+        """100 ms of the running arm are over; `values` are what is known of its series in them."""
         for name, number in values.items():
             self._second.setdefault(name, []).append(number)
         number = round(elapsed / STEP)

@@ -66,7 +66,7 @@ def main() -> None:
         try:
             asyncio.run(do(task))
         except Exception as error:  # the parent decides what a failed run means
-            say(RuntimeError(f"after {monotonic() - began:.1f} s: {describe(error)}"))
+            say({"error": f"after {monotonic() - began:.1f} s: {describe(error)}"})
         else:
             say("closed")
 

@@ -11,9 +11,11 @@ import anyio
 import anyio.lowlevel
 import pytest
 
+from benchmarks.documents import HEADER, OP_MSG
+from benchmarks.processes import ChildFailedError
 from benchmarks.storm.ingress import messages
 from benchmarks.storm.scenario import Server
-from benchmarks.storm.sockets.processes import Ingress, ProcessFailedError
+from benchmarks.storm.sockets.processes import Ingress
 from motorlite import AsyncMongoClient
 from motorlite.errors import AutoReconnect, OperationFailure, PyMongoError
 
@@ -121,7 +123,7 @@ async def test_a_connection_beyond_the_rate_is_closed_before_its_handshake(ingre
         await client.admin.command("ping")
     # The limiter has no token left.
     with socket.create_connection(ingress.addresses[0], timeout=10) as stream:
-        stream.sendall(messages.HEADER.pack(26, 1, 0, messages.OP_MSG) + b"\x00" * 5 + b"\x05\x00\x00\x00\x00")
+        stream.sendall(HEADER.pack(26, 1, 0, OP_MSG) + b"\x00" * 5 + b"\x05\x00\x00\x00\x00")
         try:
             received = stream.recv(100)
         except ConnectionResetError:
@@ -203,9 +205,9 @@ async def test_parameters_can_be_set_by_the_servers_names(ingress: Ingress) -> N
 
 
 def test_a_wrong_order_is_answered(ingress: Ingress) -> None:
-    with pytest.raises(ProcessFailedError, match="order_dance"):
+    with pytest.raises(ChildFailedError, match="order_dance"):
         ingress.order("dance")
-    with pytest.raises(ProcessFailedError, match="no parameter wrong"):
+    with pytest.raises(ChildFailedError, match="no parameter wrong"):
         ingress.order("set_parameter", server=0, wrong=1)
 
 

@@ -3,11 +3,13 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from benchmarks.driver.adapters import Adapter
+from benchmarks.arms import Driver
+from benchmarks.driver.adapters import ARMS, Adapter
 from benchmarks.driver.performing import Performer
 from benchmarks.driver.tasks import DOCUMENTS_PER_FILE, TASKS, Scale
 from benchmarks.loops import ASYNCIO, THREADS, Loop
@@ -126,13 +128,13 @@ def performed(
     database = Database(is_blocking)
     loop: Loop = THREADS if is_blocking else ASYNCIO
     output = folder / "output"
-    output.mkdir()
 
     async def read_all(cursor: Any) -> list[Any]:
         found: list[Any] = cursor if is_blocking else await cursor
         return found
 
-    adapter = Adapter(database, read_all=read_all, models=models, bucket=lambda it: it, is_blocking=is_blocking)
+    driver = Driver(database.find_one, database, read_all, models, lambda it: it)
+    adapter = Adapter(driver, replace(ARMS["pymongo"], loop=loop))
     performer = Performer(adapter, loop, Data(folder), SCALE, output)  # type: ignore[arg-type]
     do = performer.prepare(task)
     if do is None:

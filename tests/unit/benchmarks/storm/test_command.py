@@ -115,7 +115,7 @@ def test_tables_and_what_changed(path: Path, tmp_path: Path, capsys: pytest.Capt
     assert read("--read", path, "--compare", tmp_path / "old.json") == 0
     text = capsys.readouterr().out
     assert "better and worse than the arm default" in text
-    assert "Figures: " in text
+    assert "Only what is beyond the noise counts" in text
     assert "Only now: pymongo" in text
 
 
