@@ -132,7 +132,6 @@ async def write(collections: Any, task: int, load: Load) -> None:
 
 
 async def kill_once(number: int, server: LocalServer, tasks: int) -> Round:
-    """Run one round with a new client."""
     load = Load()
     client: AsyncMongoClient[dict[str, Any]] = AsyncMongoClient(server.uri, w="majority", maxPoolSize=100)
     async with client:
@@ -217,14 +216,12 @@ def render(rounds: Sequence[Round]) -> str:
 
 
 def verdict(rounds: Sequence[Round]) -> tuple[str, bool]:
-    """The target, and whether it is met."""
     harm = sum(one.lost + one.doubled + one.left_over for one in rounds)
     is_met = median(one.election_to_success for one in rounds) < TARGET and not harm
     return f"the median from the election to the next success is below {TARGET * 1000:.0f} ms, nothing is lost", is_met
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Kill, print and judge; return the exit status."""
     rounds = []
     with LocalServer.start("replicaset", nodes=3, own=True, parameters=QUICKLY) as server:
         for number in range(1, arguments.kills + 1):

@@ -133,7 +133,6 @@ def judge(conditions: Sequence[tuple[str, bool]]) -> int:
 
 
 def write_report(folder: Path, name: str, text: str, value: dict[str, Any]) -> None:
-    """Write a report as Markdown and as JSON."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{name}.md").write_text(text, encoding="utf-8")
     (folder / f"{name}.json").write_text(f"{json.dumps(value, indent=1)}\n", encoding="utf-8")

@@ -84,7 +84,6 @@ class Child:
         return message
 
     def kill(self) -> None:
-        """End the process at once."""
         self._process.kill()
         self.close()
 
@@ -188,7 +187,6 @@ async def serve(arm: Arm, uri: str, make: Callable[[Driver], Callable[..., Await
 
 
 def answer(value: Any) -> None:
-    """Send one line to the parent."""
     print(json.dumps(value), flush=True)
 
 

@@ -36,14 +36,12 @@ class Adapter:
         return await self.wait(run(command))
 
     async def upload(self, name: str, data: bytes) -> None:
-        """Store a file in GridFS."""
         if self._bucket is None:
             await self.database.gridfs_bucket().put(data, filename=name)
         else:
             await self.wait(self._bucket(self.database).upload_from_stream(name, data))
 
     async def download(self, file_id: str) -> bytes:
-        """Read a file from GridFS."""
         data: bytes
         if self._bucket is None:
             data = await self.database.gridfs_bucket().get_by_id(file_id)

@@ -47,7 +47,6 @@ def rows(iterations: Sequence[Iteration], scale: Scale) -> Rows:
 def as_markdown(
     iterations: Sequence[Iteration], scale: Scale, headline: str, facts: Mapping[str, Any], left_out: Sequence[str]
 ) -> str:
-    """The report."""
     arms = [f"- {arm}: {about}" for arm, about in facts["arms"].items()]
     lines = [f"- {line(*condition)}" for condition in verdict(scores(iterations, scale))]
     parts = (

@@ -44,7 +44,6 @@ class Task:
     needs_client_bulk: bool = False
 
     def megabytes(self, scale: Scale) -> float:
-        """The size of the task."""
         return self.unit * (getattr(scale, self.count) if self.count else 1) / 1e6
 
 

@@ -34,7 +34,6 @@ OTHERS = ("bare", "pymongo")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Count, and print the tables; return the exit status."""
     for program in ("valgrind", "vgdb"):
         if shutil.which(program) is None:
             print(f"{program} is missing (apt install valgrind)", file=sys.stderr)

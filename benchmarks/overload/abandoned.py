@@ -54,7 +54,6 @@ class Outcome:
 
     @property
     def per_thousand(self) -> float:
-        """New connections per 1000 abandoned operations."""
         return self.created * 1000 / self.abandoned
 
 
@@ -111,7 +110,6 @@ async def attempt(limit: str, seconds: float, module: Any, find_one: Callable[[]
 
 
 async def measure(arm: str, scenario: Scenario, server: LocalServer, tasks: int, count: int) -> Outcome:
-    """Run one driver in one scenario, on a warm pool."""
     module: Any = importlib.import_module(arm)
     async with module.AsyncMongoClient(server.uri) as client:
         collection = client[DATABASE][COLLECTION]
@@ -132,7 +130,6 @@ async def measure(arm: str, scenario: Scenario, server: LocalServer, tasks: int,
 
 
 def render(outcomes: Sequence[Outcome]) -> str:
-    """One line per scenario and driver."""
     head = ("", "driver", "abandoned", "new connections", "per 1000")
     rows = [
         (one.scenario.name, one.arm, str(one.abandoned), str(one.created), f"{one.per_thousand:.1f}")
@@ -149,7 +146,6 @@ def verdict(outcomes: Sequence[Outcome]) -> tuple[str, bool]:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Measure, print and judge; return the exit status."""
     outcomes = []
     with LocalServer.start("standalone", own=True) as server:
         server.command({"insert": COLLECTION, "documents": [{"_id": 1}]}, DATABASE)

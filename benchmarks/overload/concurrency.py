@@ -146,7 +146,6 @@ class Simulation:
         heapq.heappush(self._events, (time, self._count, kind, sent_at))
 
     def run(self) -> None:
-        """Simulate."""
         scenario = self._scenario
         for _ in range(scenario.callers):
             self._later(self._dice.uniform(0, 0.05), "call")
@@ -205,7 +204,6 @@ class Simulation:
 
 
 def measure(scenario: Scenario, limit: Limit) -> list[Phase]:
-    """Simulate one limit."""
     simulation = Simulation(scenario, limit)
     simulation.run()
     return list(simulation.phases())
@@ -227,7 +225,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the tables. They take a minute or two of real time."""
     for room in (None, 30):
         for name, service in SERVICE_TIMES.items():
             behaviour = "never refuses" if room is None else f"refuses when {room} operations wait"

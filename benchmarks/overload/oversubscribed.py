@@ -52,12 +52,10 @@ class Outcome:
 
     @property
     def per_thousand(self) -> float:
-        """New connections per 1000 operations."""
         return self.created * 1000 / self.operations
 
 
 async def measure(arm: str, limit: str, tasks: int, operations: int, server: LocalServer) -> Outcome:
-    """Run one driver on a warm pool."""
     module: Any = importlib.import_module(arm)
     async with module.AsyncMongoClient(server.uri, maxPoolSize=CONNECTIONS) as client:
         collection = client[DATABASE][COLLECTION]
@@ -81,7 +79,6 @@ async def measure(arm: str, limit: str, tasks: int, operations: int, server: Loc
 
 
 def render(outcomes: Sequence[Outcome]) -> str:
-    """One line per run."""
     head = ("limit", "tasks", "driver", "succeeded", "of capacity", "new connections per 1000")
     rows = [
         (one.limit, str(one.tasks), one.arm, str(one.succeeded), f"{one.share:.0%}", f"{one.per_thousand:.0f}")
@@ -109,7 +106,6 @@ def misses(outcomes: Sequence[Outcome]) -> list[str]:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Measure, print and judge; return the exit status."""
     outcomes = []
     with LocalServer.start("standalone", own=True) as server:
         server.command({"insert": COLLECTION, "documents": [{"_id": 1}]}, DATABASE)

@@ -88,7 +88,6 @@ class Curve:
 
     @property
     def peak(self) -> int:
-        """The most that were in progress at once."""
         return max((count for _, count in self.samples), default=0)
 
     @property
@@ -165,7 +164,6 @@ async def measure(arm: Arm, server: LocalServer, callers: int, load: float) -> C
 
 
 def render(curves: Sequence[Curve]) -> str:
-    """One line per client."""
     return align([HEAD, *map(_row, curves)])
 
 
@@ -229,7 +227,6 @@ def draw(curves: Sequence[Curve], path: Path) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Measure, print, draw and judge; return the exit status."""
     curves = []
     for arm in ARMS:
         say(arm.name)

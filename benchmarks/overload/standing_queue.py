@@ -103,7 +103,6 @@ class Simulation:
     latencies: list[float] = field(default_factory=list)
 
     async def run(self, seconds: float) -> None:
-        """Let callers come."""
         loop, dice = asyncio.get_running_loop(), random.Random(SEED)
         end, gap = WARM_UP + seconds, TAKES / CONNECTIONS / self.load
         world = Dependencies(connector=_Server().connector)
@@ -137,7 +136,6 @@ class Simulation:
 
 
 def measure(order: str, load: float, patience: float, *, is_seen: bool, seconds: float) -> Outcome:
-    """Simulate one order for some virtual seconds."""
     simulation = Simulation(ORDERS[order], load, patience, is_seen)
     virtual.run(simulation.run(seconds))
     times = sorted(simulation.latencies) or [inf]
@@ -167,7 +165,6 @@ def render(outcomes: Sequence[Outcome]) -> str:
 
 
 def simulate(seconds: float) -> list[Outcome]:
-    """Simulate every order under every load."""
     return [
         measure(order, load, patience, is_seen=is_seen, seconds=seconds)
         for is_seen in (True, False)

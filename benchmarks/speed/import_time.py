@@ -39,7 +39,6 @@ def heaviest(text: str, count: int) -> list[tuple[str, str, str]]:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Measure, print and judge; return the exit status."""
     there = [module for module in MODULES if importlib.util.find_spec(module.partition(".")[0]) is not None]
     times: dict[str, list[tuple[float, float]]] = {module: [] for module in there}
     for _ in range(arguments.rounds + 1):

@@ -34,12 +34,10 @@ def tables(rounds: Sequence[Round]) -> Iterator[tuple[str, Rows]]:
 
 
 def render(rounds: Sequence[Round]) -> str:
-    """All tables as aligned text."""
     return _joined(rounds, align, "{}")
 
 
 def verdict(rounds: Sequence[Round]) -> str:
-    """One line for each condition."""
     return "\n".join(condition.line for condition in conditions(summarise(rounds)))
 
 

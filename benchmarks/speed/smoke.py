@@ -36,7 +36,6 @@ def ratios(rounds: Sequence[Round]) -> list[float]:
 
 
 def verdict(found: Sequence[float], limit: float) -> tuple[str, bool]:
-    """The condition, with what was found, and whether it is met."""
     if len(found) < ROUNDS:
         return f"only {len(found)} of {ROUNDS} rounds were measured", False
     ratio = median(found)
@@ -46,7 +45,6 @@ def verdict(found: Sequence[float], limit: float) -> tuple[str, bool]:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Measure, print and judge; return the exit status."""
     with server(None) as uri, documents(uri, many=False), Run((FLOOR, SUBJECT), arm_uri(uri)) as measured:
         measured.warm_up(TASKS)
         measured.measure([("find_one", TASKS)], ROUNDS, operations=OPERATIONS)

@@ -89,12 +89,10 @@ class Watch:
     # trio's instruments have these two methods.
 
     def before_task_step(self, _task: object = None) -> None:
-        """A step begins."""
         self._collector = 0.0
         self._cpu, self._at = thread_time(), perf_counter()
 
     def after_task_step(self, _task: object = None) -> None:
-        """A step has ended."""
         self.stall = self.stall.and_(thread_time() - self._cpu, perf_counter() - self._at, self._collector)
 
 
@@ -136,7 +134,6 @@ async def watched(arm: str, case: str, uri: str) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Measure, print and judge; return the exit status."""
     import pymongo
 
     found: dict[tuple[str, str], Stall] = {}
@@ -158,7 +155,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def render(found: dict[tuple[str, str], Stall]) -> str:
-    """A row for each case and driver."""
     head = ("", "driver", "longest step, CPU", "without the collector", "by the clock", "all steps, CPU")
     rows = [
         (CASES[case], arm, *(f"{value * 1000:.0f}" for value in astuple(one))) for (case, arm), one in found.items()

@@ -70,7 +70,6 @@ async def weighed(arm: Arm, port: str, count: str) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Measure, print and judge; return the exit status."""
     found: dict[str, dict[str, float]] = {}
     for arm in present(arguments.arms)[0]:
         with serving("benchmarks.instructions.peer", "1", "--silent", "find") as port:
@@ -84,14 +83,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def render(found: dict[str, dict[str, float]]) -> str:
-    """A row for each driver."""
     rows = [("", "beyond the caller's task", "the task itself")]
     rows += [(arm, f"{one['operation']:,.0f}", f"{one['task']:,.0f}") for arm, one in found.items()]
     return align(rows)
 
 
 def verdict(found: dict[str, Any]) -> tuple[str, bool]:
-    """The target, with what was found, and whether it is met."""
     wanted = f"a waiting operation of {SUBJECT} takes at most {TARGET:,} bytes beyond its caller's task"
     if SUBJECT not in found:
         return f"{wanted} (not measured)", False

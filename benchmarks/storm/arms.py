@@ -202,7 +202,6 @@ def shared_budget(arm: Arm) -> RetryBudget | None:
 
 
 def policy(arm: Arm) -> OverloadRetry:
-    """The policy of retries after errors of overload."""
     if arm.backoff == "revision":
         preset = OverloadRetry.revision_2026_07()
         return preset.with_options(max_retries=arm.retries, is_budgeted=arm.budget != "none")

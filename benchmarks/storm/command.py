@@ -64,7 +64,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the scenarios, and write the report."""
     path = arguments.markdown or arguments.page or arguments.plots or arguments.read
     try:
         old = None if arguments.compare is None else load(arguments.compare)
@@ -154,7 +153,6 @@ def _plan(arguments: argparse.Namespace) -> list[Step]:
 
 
 def execute(steps: Sequence[Step], processes: int | None) -> Session:
-    """Make all runs, show their progress, and return them."""
     from rich.console import Console
 
     from benchmarks.storm.report.live import View

@@ -50,7 +50,6 @@ class Driver:
         self.collections: list[Any] = []
 
     async def open(self, clients: int) -> None:
-        """Make the clients."""
         self.clients = [await settled(self.make()) for _ in range(clients)]
         self.collections = [client[DATABASE][COLLECTION] for client in self.clients]
 
@@ -62,7 +61,6 @@ class Driver:
         return {} if self.patience is None else {"timeoutMS": self.patience * 1000}
 
     async def find(self, client: int, number: int) -> None:
-        """Read the document with that number."""
         await self.read(client, number)
 
     async def read(self, client: int, number: int) -> None:
@@ -102,7 +100,6 @@ class Driver:
         return "rejected" if error.has_error_label(OVERLOADED) else "failed"
 
     def errors(self) -> Any:
-        """The base class of the driver's errors."""
         return load(self.library.errors).PyMongoError
 
     def figures(self) -> dict[str, float]:
@@ -110,13 +107,11 @@ class Driver:
         return {}
 
     async def close(self) -> None:
-        """Close the clients."""
         for client in self.clients:
             with contextlib.suppress(self.errors()):
                 await settled(client.close())
 
     def version(self) -> dict[str, str]:
-        """The versions of the driver and of Python."""
         packages = ("motor", "pymongo") if self.arm.driver == "motor" else (self.arm.driver,)
         found = {package: version(package) for package in packages}
         return {**found, "python": platform.python_version()}

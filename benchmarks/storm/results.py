@@ -94,7 +94,6 @@ class Run:
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> Run:
-        """The reverse of `to_json`."""
         columns = document["requests"]
         due = list(accumulate(columns["due"]))
         requests = [

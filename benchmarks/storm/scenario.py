@@ -129,7 +129,6 @@ class Scenario:
 
     @property
     def overload(self) -> tuple[float, float]:
-        """Start and end of the overload, in seconds."""
         if not self.changes:
             return (0.0, self.seconds)
         return (min(change.start for change in self.changes), max(change.end for change in self.changes))

@@ -84,7 +84,6 @@ class Session:
         return {scenario.name: scenario for scenario in self.scenarios}[name]
 
     def backends(self, scenario: str) -> list[str]:
-        """Those that have runs of a scenario: sockets first."""
         return sorted({record.run.backend for record in self.records if record.run.scenario == scenario})
 
     def sweep(self, family: str, backend: str) -> dict[str, dict[tuple[float, ...], Group]]:

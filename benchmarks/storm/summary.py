@@ -102,7 +102,6 @@ def student(freedom: int) -> float:
 
 
 def summarize(run: Run) -> Summary:
-    """The figures of a run."""
     start, end = run.overload
     goodput = total(run, "goodput", start, end)
     since = {name: total(run, name, start, run.seconds) for name in ("offered", "goodput", "attempts")}

@@ -27,7 +27,6 @@ class Arrival(NamedTuple):
 
 
 def load_at(scenario: Scenario, now: float) -> float:
-    """The factor of the load at a time of the run."""
     factor = 1.0
     for change in scenario.changes:
         if change.start <= now < change.end:

@@ -118,7 +118,6 @@ class _Servers:
         self._elections = elections(scenario)
 
     def begin(self, at: float) -> None:
-        """Hold the elections of a run that begins at a time."""
         for when, index in self._elections[1:]:
             primary = None if index is None else self.addresses[index]
             asyncio.get_running_loop().call_at(at + when, self._elect, primary)
@@ -135,8 +134,6 @@ class _Servers:
         return f"mongodb://{hosts}/" + (f"?replicaSet={_SET}" if len(self.addresses) > 1 else "")
 
     def connector(self, kind: type[MemoryStream], runtime: Runtime, _tls: object, _proxy: object = None) -> Connector:
-        """What opens the connections of a client."""
-
         async def connect(address: Address, framer: Framer, until: float) -> MemoryStream:
             port = self.ports[address]
             if not port.is_open:

@@ -39,7 +39,6 @@ class TokenBucket:
         return min(self.capacity, self._tokens + max(0.0, now - self._at) * self.rate)
 
     def take(self, now: float) -> bool:
-        """Take a token if there is one."""
         return self.borrow(now, at_most=0.0) is not None
 
     def borrow(self, now: float, at_most: float = inf) -> float | None:
@@ -79,7 +78,6 @@ class WorkQueue(Generic[T]):
         self._area = 0.0
 
     def push(self, item: T, units: float, now: float) -> None:
-        """Append an item."""
         self._advance(now)
         self._end += units
         self._items.append((self._end, item))
@@ -104,7 +102,6 @@ class WorkQueue(Generic[T]):
         self.speed = speed
 
     def drop(self, now: float) -> None:
-        """Forget everything that is not finished."""
         self._advance(now)
         self._items.clear()
         self._end = self._done
@@ -183,7 +180,6 @@ class Gate:
     # --- requests ---
 
     def request(self, now: float) -> Verdict:
-        """Decide about a request that arrives."""
         if self.server is None:
             return Verdict.ADMIT
         verdict = Verdict.ADMIT
@@ -198,7 +194,6 @@ class Gate:
         return verdict
 
     def cost(self, verdict: Verdict) -> float:
-        """The units of work of a request."""
         if self.server is None:
             return 0.0
         is_refused = verdict in (Verdict.REJECT, Verdict.UNREACHABLE)
@@ -231,7 +226,6 @@ class Gate:
 
     @property
     def handshake_cost(self) -> float:
-        """The units of work of a new connection."""
         return 0.0 if self.server is None else self.server.handshake_cost
 
     # --- changes ---

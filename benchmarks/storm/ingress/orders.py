@@ -45,7 +45,6 @@ class Orders:
         self._run: asyncio.Task[None] | None = None
 
     async def execute(self, line: bytes) -> None:
-        """Execute an order and answer it."""
         try:
             order = json.loads(line)
             action: Callable[..., Coroutine[Any, Any, Any]] = getattr(self, f"order_{order.pop('order')}")
@@ -70,7 +69,6 @@ class Orders:
         self._run = asyncio.create_task(self._report(at, seconds, schedule))
 
     async def order_end(self) -> None:
-        """Stop reporting."""
         if self._run is not None:
             self._run.cancel()
             await asyncio.wait([self._run])
@@ -92,7 +90,6 @@ class Orders:
         self._ports[server].close()
 
     async def order_up(self, server: int) -> None:
-        """Let it accept connections again."""
         await self._ports[server].open()
 
     async def order_hold(self) -> None:
@@ -101,20 +98,16 @@ class Orders:
             port.hold()
 
     async def order_held(self) -> int:
-        """Return how many requests are held back."""
         return sum(len(port.held or ()) for port in self._ports)
 
     async def order_release(self) -> None:
-        """Let them go on."""
         for port in self._ports:
             port.release()
 
     async def order_cpu(self) -> float:
-        """Return the seconds of CPU time that this process has used."""
         return cpu_seconds()
 
     async def order_figures(self) -> list[dict[str, float]]:
-        """Return the totals of each server."""
         return [port.gate.figures(port.now()) for port in self._ports]
 
     async def _report(self, at: float, seconds: float, schedule: Iterable[tuple[float, dict[str, Any]]]) -> None:
@@ -135,7 +128,6 @@ class Orders:
 
 
 def say(value: Mapping[str, Any]) -> None:
-    """Write a line to standard output."""
     os.write(1, json.dumps(value).encode() + b"\n")
 
 

@@ -267,7 +267,6 @@ class ServerLink(_Stream):
         self._unsent: list[bytes] = []
 
     def connect(self) -> None:
-        """Begin to connect."""
         tasks = self._client.port.tasks
         task = asyncio.create_task(self._connect())
         tasks.add(task)

@@ -117,7 +117,6 @@ SHORT: Final = tuple(figure for figure in FIGURES.values() if figure not in MORE
 
 
 def value(figure: Figure, number: float) -> str:
-    """One number as a cell."""
     if math.isnan(number):
         return NOTHING
     return figure.infinite if math.isinf(number) else figure.text(number)

@@ -75,7 +75,6 @@ class View:
             self._live.stop()
 
     def begin(self, step: Step) -> None:
-        """A run begins."""
         self._lines.clear()
         self._second = {}
         self._progress.update(self._task, description=f"{step.scenario.name}, {step.arm.name}, seed {step.seed}")

@@ -34,13 +34,11 @@ THEMES: Final = "".join(
 
 
 def write(session: Session, path: Path) -> None:
-    """Write the page."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(page(session), encoding="utf-8")
 
 
 def page(session: Session) -> str:
-    """The whole document."""
     parts = _Parts(session)
     sections = {(s.family or s.name): s for s in sorted(session.scenarios, key=lambda s: bool(s.point))}
     shown = {name: parts.family(name) if s.point else parts.section(s) for name, s in sections.items()}

@@ -90,7 +90,6 @@ class Mark(NamedTuple):
 
     @property
     def line(self) -> dict[str, Any]:
-        """For matplotlib's lines."""
         return {"color": self.colour, "linestyle": self.dash, "linewidth": self.width}
 
 

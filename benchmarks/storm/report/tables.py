@@ -32,12 +32,10 @@ AXES: Final = {
 
 
 def axis_name(quantity: str) -> str:
-    """For an axis, with its unit."""
     return AXES.get(quantity, quantity.replace("_", " "))
 
 
 def tick(quantity: str, number: float) -> str:
-    """A value on an axis."""
     return f"{number * 100:g}" if quantity in ("load", "failure_rate") else f"{number:g}"
 
 

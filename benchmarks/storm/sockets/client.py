@@ -46,7 +46,6 @@ async def do(task: Task) -> None:
 
 
 def say(message: Any) -> None:
-    """Send a message to the parent."""
     data = pickle.dumps(message)
     while data:
         data = data[os.write(1, data) :]

@@ -133,14 +133,12 @@ class Deployment:
 
     @property
     def uri(self) -> str:
-        """The connection string for clients."""
         hosts = ",".join(map(format_address, self.ingress.addresses))
         replica_set = self._server.replica_set
         return f"mongodb://{hosts}/" + (f"?replicaSet={replica_set}" if replica_set else "")
 
     @property
     def version(self) -> str:
-        """The servers' version."""
         return self._server.version
 
     def cpu_seconds(self) -> float:

@@ -97,7 +97,7 @@ def test_a_client_that_fails_is_an_error() -> None:
 
 
 BARE = Count("bare", "", [60_000, 64_000], {}, [])
-OURS = Count("motorlite", "abc", [124_000, 124_000], {DECODE: Part(30_000, 1000), LOOP: Part(99_000, 4000)}, ["m:gone"])
+OURS = Count("motorlite", "abc", [124_000, 124_000], {DECODE: Part(30_000, 1), LOOP: Part(99_000, 4)}, ["m:gone"])
 
 
 def test_a_total_is_the_mean_of_its_samples() -> None:
