@@ -170,7 +170,7 @@ class Part(NamedTuple):
 def by_part(marks: Sequence[Mark], spans: Sequence[int], count: int) -> dict[str, Part]:
     """The parts of `count` operations, between the first and the last mark of a sample.
 
-    `spans` are the instructions before each mark. A mark counts for the part that it ends or begins, and for its caller.
+    `spans` are the instructions before each mark. Each call's marks count for its part and for its caller.
     """
     at = [number for number, mark in enumerate(marks) if mark.what == "sample"]
     counted: defaultdict[str, float] = defaultdict(float)

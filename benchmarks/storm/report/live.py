@@ -60,7 +60,7 @@ class View:
         self._progress = Progress(*columns, console=console)
         self._task = self._progress.add_task("", total=sum(step.scenario.seconds for step in plan))
         self._done = 0.0
-        self._said = ""
+        self._said = ("", "")
         self._live = Live(console=console, auto_refresh=False) if console.is_terminal else None
 
     def __enter__(self) -> Self:
@@ -119,15 +119,16 @@ class View:
 
     def _say(self, key: Key) -> None:
         """One finished arm as a line; before the first of a scenario its heading."""
-        lines = [_line(key[1], self._cells(key))]
+        scenario, arm, backend = key
+        lines = [(arm, *self._cells(key))]
+        if (scenario, backend) != self._said:
+            self._said = (scenario, backend)
+            lines = [(), (f"{scenario} ({backend})",), ("arm", *SHOWN.values()), *lines]
         if key in self._invalid:
-            lines.append(f"    left out: {self._invalid[key]}")
-        heading = f"{key[0]} ({key[2]})"
-        if heading != self._said:
-            self._said = heading
-            lines = ["", heading, _line("arm", tuple(SHOWN.values())), *lines]
-        for line in lines:
-            self._console.print(line[:80], markup=False, highlight=False, soft_wrap=True)
+            lines.append((f"left out: {self._invalid[key]}",))
+        for name, *cells in (line or ("",) for line in lines):
+            text = f"{name[:NAME]:<{NAME}} {' '.join(cell.rjust(CELL) for cell in cells)}" if cells else name
+            self._console.print(text[:80].rstrip(), markup=False, highlight=False, soft_wrap=True)
         self._console.file.flush()
 
     def _draw(self) -> None:
@@ -150,7 +151,3 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
     for row in rows:
         table.add_row(*row)
     return table
-
-
-def _line(name: str, cells: Sequence[str]) -> str:
-    return f"  {name[:NAME]:<{NAME}} {' '.join(cell.rjust(CELL) for cell in cells)}".rstrip()
