@@ -120,9 +120,7 @@ async def test_the_application_retries_at_once() -> None:
     assert set(outcomes(record)) == {"rejected"}
     assert len(driver.calls) == 3 * len(record.requests)
     assert record.requests[0].ended - record.requests[0].due == pytest.approx(0.03, abs=1e-3)
-
-
-async def test_the_application_retries_only_while_it_has_patience() -> None:
+    # Only while it has patience.
     scenario = open_loop(application_retries=100, patience=0.1)
     driver = FakeDriver(scenario, seconds=0.04, failures=10**9)
     record, _ = await run(scenario, driver)
