@@ -26,8 +26,6 @@ _NEARLY: Final = 1e-6
 class TokenBucket:
     """A token bucket that begins full. Its capacity is at least one token."""
 
-    __slots__ = ("_at", "_tokens", "capacity", "rate")
-
     def __init__(self, rate: float, burst_seconds: float, now: float) -> None:
         self.rate: float = rate
         self.capacity: float = max(1.0, rate * burst_seconds)
@@ -64,8 +62,6 @@ class WorkQueue(Generic[T]):
     Each item needs a number of units. Nothing is served twice or skipped: an item is done when the units of all items
     before it, and its own, have been worked off. The speed is in units per second; infinity does everything at once.
     """
-
-    __slots__ = ("_area", "_at", "_done", "_end", "_items", "speed")
 
     def __init__(self, speed: float, now: float) -> None:
         self.speed: float = speed
