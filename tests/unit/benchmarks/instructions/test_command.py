@@ -70,11 +70,6 @@ def test_without_valgrind_nothing_is_counted(
     assert "valgrind is missing" in capsys.readouterr().err
 
 
-def test_unknown_arms_are_rejected() -> None:
-    with pytest.raises(argparse.ArgumentError, match="unknown arms: other"):
-        arguments("--arms", "bare,other")
-
-
 callgrind = pytest.mark.skipif(shutil.which("vgdb") is None, reason="needs valgrind")
 
 

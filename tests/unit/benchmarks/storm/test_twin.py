@@ -205,19 +205,6 @@ def test_a_late_reply_does_not_cost_motorlite_a_connection() -> None:
     assert total(theirs, "connections") > 10 * total(ours, "connections")
 
 
-def test_a_reply_that_takes_longer_than_a_second_is_given_up() -> None:
-    def opened(stall: float) -> float:
-        scenario = replace(
-            CALM,
-            load=Load(rate=60.0, clients=4, warm=10, patience=0.5),
-            changes=(Change(5.0, 5.0 + stall, capacity=0.0),),
-        )
-        return total(simulate(scenario, ARMS["default"]), "connections")
-
-    # All connections are busy for that long. Closed ones have to be replaced.
-    assert opened(4.0) > 1.5 * opened(1.4)
-
-
 def test_cancelled_requests_end_at_once_and_are_no_failures() -> None:
     load = replace(LATE.load, cancelled=1.0, patience=None)
     run = simulate(replace(LATE, load=load), ARMS["default"])
@@ -244,16 +231,6 @@ def test_reads_from_the_primary_wait_for_its_successor() -> None:
     anywhere = simulate(replace(scenario, read_preference="nearest"), ARMS["default"])
     assert {request.outcome for request in anywhere.requests} == {"ok"}
     assert max(request.ended - request.due for request in anywhere.requests) < 0.1
-
-
-def test_a_retry_avoids_the_server_that_rejected_it() -> None:
-    bad = replace(CALM.servers[0], failure_rate=1.0)
-    scenario = replace(CALM, servers=(*CALM.servers * 2, bad), read_preference="nearest")
-    run = simulate(scenario, ARMS["immediate"])
-    assert {request.outcome for request in run.requests} == {"ok"}
-    # A third of the first attempts, and no retry, fails.
-    assert total(run, "attempts") == len(run.requests) + total(run, "rejected")
-    assert total(run, "rejected") / len(run.requests) == pytest.approx(1 / 3, abs=0.05)
 
 
 def test_an_unreachable_primary_gets_no_storm_but_from_peers() -> None:

@@ -44,11 +44,6 @@ def test_figures_that_differ_from_the_defaults_are_marked() -> None:
     assert re.search(r" 40\.\d % - .* never -$", immediate)
 
 
-def test_a_point_of_a_sweep_says_where_it_is() -> None:
-    session = make_session(SHAPES, replace(SUSTAINED, family="f", point=(("factor", 3.0), ("depth", 2.5))), seeds=1)
-    assert text(session).startswith("f, load, as a multiple of the capacity: 3, depth: 2.5, simulated: ")
-
-
 def test_conditions_are_what_is_not_as_usual() -> None:
     scenario = replace(SUSTAINED, servers=(Server(), Server(), Server(mode="queue")))
     assert conditions(scenario) == [
@@ -81,10 +76,15 @@ def test_what_is_beyond_the_noise_is_marked() -> None:
     assert line(text, arm="default", figure="attempts per success")[-1] == "better"
 
 
-def test_two_equal_sessions() -> None:
+def test_two_equal_sessions_and_two_with_one_seed() -> None:
     text = compare(make_session(PAIR), make_session(PAIR))
     assert "WORSE" not in text
     assert line(text, arm="default", figure="goodput")[1:4] == ["98.2 %", "98.2 %", "0 %"]
+    place = (("factor", 3.0), ("depth", 2.5))
+    point = make_session(PAIR, replace(SUSTAINED, family="f", point=place), seeds=1)
+    text = compare(point, point)
+    assert "f, load, as a multiple of the capacity: 3, depth: 2.5, simulated" in text
+    assert line(text, arm="default", figure="goodput")[-1] == "?"
 
 
 def test_another_machine_and_another_experiment_are_named() -> None:
@@ -100,8 +100,3 @@ def test_arms_of_one_session_only_are_named() -> None:
     text = compare(make_session(PAIR), make_session({"default": PAIR["default"], "pymongo": Shape()}))
     assert "Only before: no-retry in sustained (twin)" in text
     assert "Only now: pymongo in sustained (twin)" in text
-
-
-def test_one_seed_tells_nothing() -> None:
-    text = compare(make_session(PAIR, seeds=1), make_session(PAIR, seeds=1))
-    assert line(text, arm="default", figure="goodput")[-1] == "?"
