@@ -49,10 +49,11 @@ class FakeChild:
     """Notes the requests of all arms; "bad" fails at its third one, and "lacking" has no operation."""
 
     log: list[tuple[str, dict[str, Any]]]
+    made: dict[str, tuple[str, ...]]
 
     def __init__(self, name: str, *arguments: str) -> None:
         self.name = name
-        self.arguments = arguments
+        FakeChild.made[name] = arguments
 
     def send(self, request: dict[str, Any]) -> None:
         FakeChild.log.append((self.name, request))
@@ -76,7 +77,7 @@ class FakeChild:
 @pytest.fixture
 def log(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, Any]]]:
     monkeypatch.setattr(processes, "Child", FakeChild)
-    FakeChild.log = []
+    FakeChild.log, FakeChild.made = [], {}
     return FakeChild.log
 
 
@@ -105,7 +106,7 @@ def test_rounds_are_interleaved_and_another_arm_goes_first_each_time(log: list[A
     assert [arm for arm, _ in log] == [*first, *first, "clean", *first, *second, *second, "clean", *second]
     assert [request.get("tasks", 0) for _, request in log[:7]] == [1, 1, 1, 50, 50, 50, 0]
     assert [(one.arm, one.number) for one in run.results[:3]] == [("a", 1), ("b", 1), (before, 1)]
-    assert run._children[before].arguments == ("benchmarks.speed.worker", "motorlite", "uri", str(tmp_path))
+    assert FakeChild.made[before] == ("benchmarks.speed.worker", "motorlite", "uri", str(tmp_path))
 
 
 def test_an_arm_without_an_operation_has_no_round_of_it(log: list[Any]) -> None:

@@ -5,11 +5,12 @@ import io
 import pytest
 from rich.console import Console
 
-from benchmarks.demo.__main__ import PIPED_WIDTH, ROOT, listing
+from benchmarks.demo.__main__ import PIPED_WIDTH, listing
 from benchmarks.demo.quick_start import quick_start
 from benchmarks.demo.scenario import PHASES, POLICIES
 from benchmarks.demo.tables import POLICIES as POLICY_LAYOUT
 from benchmarks.demo.tables import SECONDS, Counts, Display, Row, Tally, policy_row, second_row
+from benchmarks.processes import ROOT
 
 
 @pytest.mark.parametrize(

@@ -135,7 +135,8 @@ def performed(
         found: list[Any] = cursor if is_blocking else await cursor
         return found
 
-    driver = Driver(database.find_one, database, read_all, models, lambda it: it)
+    find_one: Any = database.find_one
+    driver = Driver(find_one, database, read_all, models, lambda it: it)
     adapter = Adapter(driver, replace(ARMS["pymongo"], loop=loop))
     performer = Performer(adapter, loop, Data(folder), SCALE, output)  # type: ignore[arg-type]
     do = performer.prepare(task)
