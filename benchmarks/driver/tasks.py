@@ -10,12 +10,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
 
-# How often a task repeats its operation, and the sizes of the source files in bytes.
-OPERATIONS: Final = 10_000
-LARGE_OPERATIONS: Final = 10
+# The sizes of the source files in bytes.
 HELLO, TWEET, SMALL, LARGE = 13, 1622, 275, 2_731_089
 LARGE_FILE, TEXT_FILE, BINARY_FILE = 52_428_800, 5_650_000, 5_242_880
-TEXT_FILES, BINARY_FILES = 100, 50
 DOCUMENTS_PER_FILE: Final = 5000
 # `Client::bulkWrite` needs MongoDB 8.0.
 CLIENT_BULK_WIRE_VERSION: Final = 25
@@ -25,10 +22,10 @@ CLIENT_BULK_WIRE_VERSION: Final = 25
 class Scale:
     """How much of each task is done: scores are per megabyte, so that they stay comparable."""
 
-    operations: int = OPERATIONS
-    large_operations: int = LARGE_OPERATIONS
-    text_files: int = TEXT_FILES
-    binary_files: int = BINARY_FILES
+    operations: int = 10_000
+    large_operations: int = 10
+    text_files: int = 100
+    binary_files: int = 50
 
 
 @dataclass(frozen=True, slots=True)
