@@ -11,7 +11,7 @@ from benchmarks.driver import command as driver
 from benchmarks.instructions import command as instructions
 from benchmarks.overload import abandoned, concurrency, oversubscribed, pile_up, standing_queue
 from benchmarks.speed import command as speed
-from benchmarks.speed import import_time, overhead, stalls, waiting_memory
+from benchmarks.speed import import_time, smoke, stalls, waiting_memory
 from benchmarks.storm import command as storm
 
 if TYPE_CHECKING:
@@ -28,16 +28,11 @@ BENCHMARKS: dict[str, Benchmark] = {
     ),
     "point-reads": (speed.add_point_reads, speed.run, "find_one by _id"),
     "point-writes": (speed.add_point_writes, speed.run, "the writes of `bench`"),
-    "smoke": (
-        overhead.add_smoke,
-        overhead.run_smoke,
-        "the client's CPU per find_one: at most 2.2 times the bare protocol's",
-    ),
     **{
         name: (module.add_arguments, module.run, about)
         for name, module, about in (
+            ("smoke", smoke, "the client's CPU per find_one: at most 2.2 times the bare protocol's"),
             ("driver", driver, "the public benchmark of drivers, with a report"),
-            ("overhead", overhead, "where the client's CPU time of one find_one goes, by layer"),
             ("stalls", stalls, "the longest step that keeps the event loop busy: at most 50 ms"),
             ("waiting-memory", waiting_memory, "memory of operations that wait for a connection: at most 1 KB"),
             ("import-time", import_time, "how long a fresh interpreter imports the driver: at most 120 ms"),

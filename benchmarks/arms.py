@@ -12,6 +12,7 @@ import platform
 from collections import deque
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -26,10 +27,59 @@ if TYPE_CHECKING:
 
     FindOne = Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any] | None]]
     ReadAll = Callable[[Any], Awaitable[list[Any]]]
-    from collections.abc import Mapping
 
 
 POOL_SIZE = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """What differs between the drivers, as "module" or "module:name"; None: the driver does not have it."""
+
+    client: str
+    errors: str
+    # With InsertOne and the like, for bulk writes.
+    models: str | None
+    bucket: str | None
+    # With the function `timeout`.
+    timeout: str | None
+
+
+LIBRARIES = {
+    "motorlite": Library(
+        "motorlite:AsyncMongoClient",
+        "motorlite.errors",
+        "motorlite.operations",
+        "motorlite.gridfs:AsyncGridFSBucket",
+        "motorlite",
+    ),
+    "pymongo": Library(
+        "pymongo:AsyncMongoClient", "pymongo.errors", "pymongo", "gridfs.asynchronous:AsyncGridFSBucket", "pymongo"
+    ),
+    # Its threads run PyMongo.
+    "motor": Library(
+        "motor.motor_asyncio:AsyncIOMotorClient",
+        "pymongo.errors",
+        "pymongo",
+        "motor.motor_asyncio:AsyncIOMotorGridFSBucket",
+        "pymongo",
+    ),
+    "mongojet": Library("mongojet:create_client", "mongojet", None, None, None),
+}
+
+
+def load(path: str | None) -> Any:
+    """What a field of a `Library` names."""
+    if path is None:
+        return None
+    module, _, name = path.partition(":")
+    found = importlib.import_module(module)
+    return getattr(found, name) if name else found
+
+
+async def settled(value: Any) -> Any:
+    """The value, or the result of the coroutine: some drivers have coroutines where others have functions."""
+    return await value if inspect.iscoroutine(value) else value
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +91,9 @@ class Driver:
     database: Any = None
     # Reads what `find` or `aggregate` returned to its end.
     read_all: ReadAll | None = None
-    # The module with InsertOne and the like; None: the driver has no bulk_write.
     models: Any = None
+    # Makes a GridFS bucket of a database.
+    bucket: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +102,7 @@ class Arm:
 
     name: str
     needs: tuple[str, ...]  # attributes ("module:name") or modules that must be importable
-    open: Callable[[str], AbstractAsyncContextManager[Any]]  # a `Driver`, or what else works with one
+    open: Callable[[str], AbstractAsyncContextManager[Driver]]
     loop: Loop = ASYNCIO
     # What a reader of the figures must know about it.
     note: str = ""
@@ -64,19 +115,19 @@ class Arm:
     def about(self) -> str:
         """The versions of the driver and of its event loop, and the note."""
         loop = (self.loop.name,) if self.loop in (UVLOOP, TRIO, ANYIO) else ()
-        parts = [need.partition(":")[0] for need in self.needs] or ["python"]
-        versions = ", ".join(f"{part} {_version(part)}" for part in dict.fromkeys((*parts, *loop)))
+        parts = [need.partition(":")[0].partition(".")[0] for need in self.needs] or ["python"]
+        versions = ", ".join(f"{part} {version(part)}" for part in dict.fromkeys((*parts, *loop)))
         return f"{versions}; {self.note}" if self.note else versions
 
 
 def _is_there(need: str) -> bool:
     module, _, attribute = need.partition(":")
-    if importlib.util.find_spec(module) is None:
+    if importlib.util.find_spec(module.partition(".")[0]) is None:
         return False
     return not attribute or hasattr(importlib.import_module(module), attribute)
 
 
-def _version(module: str) -> str:
+def version(module: str) -> str:
     if module == "python":
         return platform.python_version()
     try:
@@ -97,94 +148,40 @@ async def _bare(uri: str) -> AsyncIterator[Driver]:
         client.close()
 
 
-def _driver(client: Any, read_all: ReadAll, models: str | None) -> Driver:
+@asynccontextmanager
+async def _open(library: Library, uri: str) -> AsyncIterator[Driver]:
+    client = await settled(load(library.client)(uri))
     database = client[DATABASE]
-    return Driver(
-        database[COLLECTION].find_one, database, read_all, None if models is None else importlib.import_module(models)
-    )
+    try:
+        yield Driver(database[COLLECTION].find_one, database, _to_list, load(library.models), load(library.bucket))
+    finally:
+        await settled(client.close())
 
 
 async def _to_list(cursor: Any) -> list[Any]:
-    """For drivers whose `aggregate`, but not their `find`, is a coroutine."""
-    if inspect.iscoroutine(cursor):
-        cursor = await cursor
-    found: list[Any] = await cursor.to_list()
+    found: list[Any] = await (await settled(cursor)).to_list()
     return found
 
 
-async def _motor_list(cursor: Any) -> list[Any]:
-    found: list[Any] = await cursor.to_list(None)
-    return found
-
-
-@asynccontextmanager
-async def _motorlite(uri: str) -> AsyncIterator[Driver]:
-    async with importlib.import_module("motorlite").AsyncMongoClient(uri) as client:
-        yield _driver(client, _to_list, "motorlite.operations")
-
-
-@asynccontextmanager
-async def _motorlite_guarded(uri: str) -> AsyncIterator[Driver]:
-    """With queue, breaker, a retry budget per server, and statistics read ten times a second."""
-    motorlite, overload, retry = map(importlib.import_module, ("motorlite", "motorlite.overload", "motorlite.retry"))
-    client = motorlite.AsyncMongoClient(
-        uri,
-        wait_queue=overload.WaitQueue("reject"),
-        circuit_breaker=overload.CircuitBreaker(gates_first_attempts=True),
-        retry_budget=retry.RetryBudget(per_server=200),
-    )
-
-    async def watch() -> None:
-        while True:
-            client.stats()
-            await asyncio.sleep(0.1)
-
-    async with client, asyncio.TaskGroup() as group:
-        watching = group.create_task(watch())
-        yield _driver(client, _to_list, "motorlite.operations")
-        watching.cancel()
-
-
-@asynccontextmanager
-async def _pymongo(uri: str) -> AsyncIterator[Driver]:
-    async with importlib.import_module("pymongo").AsyncMongoClient(uri) as client:
-        yield _driver(client, _to_list, "pymongo")
-
-
-@asynccontextmanager
-async def _motor(uri: str) -> AsyncIterator[Driver]:
-    client = importlib.import_module("motor.motor_asyncio").AsyncIOMotorClient(uri)
-    try:
-        yield _driver(client, _motor_list, "pymongo")
-    finally:
-        client.close()
-
-
-@asynccontextmanager
-async def _mongojet(uri: str) -> AsyncIterator[Driver]:
-    client = await importlib.import_module("mongojet").create_client(uri)
-    try:
-        yield _driver(client, _to_list, None)
-    finally:
-        await client.close()
+def _arm(name: str, library: str, loop: Loop = ASYNCIO, note: str = "") -> Arm:
+    chosen = LIBRARIES[library]
+    return Arm(name, (chosen.client, *(("uvloop",) if loop is UVLOOP else ())), partial(_open, chosen), loop, note)
 
 
 ARMS = {
     arm.name: arm
     for arm in (
         Arm("bare", (), _bare),
-        Arm("bare-uvloop", ("uvloop",), _bare, UVLOOP),
-        Arm("motorlite", ("motorlite:AsyncMongoClient",), _motorlite),
-        Arm("motorlite-guarded", ("motorlite:AsyncMongoClient",), _motorlite_guarded),
-        Arm("motorlite-uvloop", ("motorlite:AsyncMongoClient", "uvloop"), _motorlite, UVLOOP),
-        Arm("motorlite-trio", ("motorlite:AsyncMongoClient", "trio"), _motorlite, TRIO),
-        Arm("motorlite-anyio", ("motorlite:AsyncMongoClient",), _motorlite, ANYIO),
-        Arm("pymongo", ("pymongo:AsyncMongoClient",), _pymongo),
-        Arm("motor", ("motor",), _motor),
-        Arm("mongojet", ("mongojet",), _mongojet, note="Rust, on tokio with a thread for each core"),
+        _arm("motorlite", "motorlite"),
+        _arm("motorlite-uvloop", "motorlite", UVLOOP),
+        _arm("motorlite-trio", "motorlite", TRIO),
+        _arm("motorlite-anyio", "motorlite", ANYIO),
+        _arm("pymongo", "pymongo"),
+        _arm("motor", "motor"),
+        _arm("mongojet", "mongojet", note="Rust, on tokio with a thread for each core"),
     )
 }
-DEFAULT_ARMS = ("bare", "motorlite", "motorlite-uvloop", "motorlite-trio", "pymongo", "motor", "mongojet")
+DEFAULT_ARMS = tuple(name for name in ARMS if name != "motorlite-anyio")
 
 
 def names(known: Mapping[str, Any], what: str = "arms") -> Callable[[str], list[str]]:

@@ -8,9 +8,7 @@ round, a bare socket also writes as soon as the new primary accepts writes; no d
 from __future__ import annotations
 
 import asyncio
-import importlib
 import json
-import sys
 import time
 from collections import Counter
 from dataclasses import dataclass, field
@@ -19,7 +17,9 @@ from math import inf
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.figures import align
+from benchmarks.figures import align, judge
+from benchmarks.processes import say
+from motorlite import AsyncMongoClient
 from motorlite.errors import PyMongoError
 from motorlite.testing import LocalServer
 from motorlite.testing.server.local_commands import Access, run_command
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from motorlite._base.values import Address
 
-ARMS = ("motorlite", "pymongo")
 TARGET = 0.3  # seconds from the election to the next success, the median of all rounds
 DATABASE = "motorlite_failover"
 ELECTED = 21450  # "Election succeeded, assuming primary role"
@@ -61,18 +60,25 @@ class Load:
 class Round:
     """One kill. Times in seconds."""
 
-    arm: str
     number: int
     acknowledged: int
     failed: int
     lost: int
     doubled: int
+    # Connections checked out and requests waiting at the end.
+    left_over: int
     kill_to_election: float
     election_to_success: float
     writable_to_success: float
     election_to_bare: float
-    # Connections checked out and requests waiting at the end; motorlite only.
-    left_over: int | None
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        return self.acknowledged, self.failed, self.lost, self.doubled, self.left_over
+
+    @property
+    def times(self) -> tuple[float, ...]:
+        return self.kill_to_election, self.election_to_success, self.writable_to_success, self.election_to_bare
 
 
 def log_time(lines: Iterable[str], log_id: int, after: float) -> float | None:
@@ -102,7 +108,7 @@ def lost(load: Load, ids: set[str], found: dict[int, int]) -> int:
     return missing + sum(max(0, count - found.get(task, 0)) for task, count in load.counted.items())
 
 
-async def write(collections: Any, task: int, load: Load, base_error: type[Exception]) -> None:
+async def write(collections: Any, task: int, load: Load) -> None:
     """Alternate inserts and increments until the round is over."""
     inserts, counters = collections
     number = 0
@@ -116,7 +122,7 @@ async def write(collections: Any, task: int, load: Load, base_error: type[Except
             else:
                 await counters.update_one({"_id": task}, {"$inc": {"n": 1}}, upsert=True)
                 load.counted[task] += 1
-        except base_error as error:
+        except PyMongoError as error:
             load.uncertain[task] += 1
             load.errors[type(error).__name__] += 1
         else:
@@ -125,20 +131,18 @@ async def write(collections: Any, task: int, load: Load, base_error: type[Except
                 load.has_recovered.set()
 
 
-async def kill_once(arm: str, number: int, server: LocalServer, tasks: int) -> Round:
-    """Run one round with a new client."""
-    module: Any = importlib.import_module(arm)
-    errors = importlib.import_module(f"{arm}.errors")
+async def kill_once(number: int, server: LocalServer, tasks: int) -> Round:
     load = Load()
-    async with module.AsyncMongoClient(server.uri, w="majority", maxPoolSize=100) as client:
-        database = client[f"{DATABASE}_{arm}_{number}"]
+    client: AsyncMongoClient[dict[str, Any]] = AsyncMongoClient(server.uri, w="majority", maxPoolSize=100)
+    async with client:
+        database = client[f"{DATABASE}_{number}"]
         collections = database.inserts, database.counters
         # The previously killed member must have caught up: without its vote there is no election.
         first = {"insert": "first", "documents": [{}], "writeConcern": {"w": len(server.addresses)}}
         await asyncio.to_thread(server.command, first, database.name)
         async with asyncio.TaskGroup() as group:
             for task in range(tasks):
-                group.create_task(write(collections, task, load, errors.PyMongoError))
+                group.create_task(write(collections, task, load))
             await asyncio.sleep(_BEFORE)
             killed = await asyncio.to_thread(server.wait_for_primary)
             killed_at = time.time()
@@ -153,23 +157,22 @@ async def kill_once(arm: str, number: int, server: LocalServer, tasks: int) -> R
             await load.has_recovered.wait()
             await asyncio.sleep(_AFTER)
             load.is_over = True
-        left_over = _left_over(client) if arm == "motorlite" else None
+        left_over = sum(one.in_use + one.waiting for one in client.stats().servers.values())
         ids = {one["_id"] async for one in collections[0].find({}, {"_id": 1})}
         found = {one["_id"]: one["n"] async for one in collections[1].find()}
         await client.drop_database(database.name)
     await asyncio.to_thread(server.restart, killed)
     return Round(
-        arm,
         number,
         acknowledged=len(load.inserted) + load.counted.total(),
         failed=load.uncertain.total(),
         lost=lost(load, ids, found),
         doubled=doubled(load, found),
+        left_over=left_over,
         kill_to_election=elected - killed_at,
         election_to_success=first_after(load.successes, elected),
         writable_to_success=first_after(load.successes, writable),
         election_to_bare=min(task.result() for task in bare) - elected,
-        left_over=left_over,
     )
 
 
@@ -199,63 +202,37 @@ async def _election(server: LocalServer, killed: Address, killed_at: float) -> t
         await asyncio.sleep(0.05)
 
 
-def _left_over(client: Any) -> int:
-    return sum(one.in_use + one.waiting for one in client.stats().servers.values())
-
-
 def render(rounds: Sequence[Round]) -> str:
-    """One line per kill."""
-    head = ("driver", "kill", "writes", "failed", "lost", "doubled")
+    """One line per kill, and one with the medians of the times and the sums of the counts."""
+    head = ("kill", "writes", "failed", "lost", "doubled", "left over")
     times = ("to election", "to success", "since writable", "bare write")
     rows: list[Sequence[str]] = [(*head, *times)]
-    for one in rounds:
-        counts = (one.arm, one.number, one.acknowledged, one.failed, one.lost, one.doubled)
-        seconds = (one.kill_to_election, one.election_to_success, one.writable_to_success, one.election_to_bare)
-        rows.append((*map(str, counts), *(f"{each * 1000:,.0f} ms" for each in seconds)))
-    return align(rows)
+    rows += [
+        (str(one.number), *map(str, one.counts), *(f"{each * 1000:,.0f} ms" for each in one.times)) for one in rounds
+    ]
+    sums = (str(sum(each)) for each in zip(*(one.counts for one in rounds), strict=True))
+    medians = (f"{median(each) * 1000:,.0f} ms" for each in zip(*(one.times for one in rounds), strict=True))
+    return align([*rows, ("all", *sums, *medians)])
 
 
 def verdict(rounds: Sequence[Round]) -> tuple[str, bool]:
-    """The medians of each driver, and whether motorlite meets its target."""
-    lines = []
-    is_met = False
-    for arm in dict.fromkeys(one.arm for one in rounds):
-        ours = [one for one in rounds if one.arm == arm]
-        times = [one.election_to_success for one in ours]
-        bare = [one.election_to_bare for one in ours]
-        harm = sum(one.lost + one.doubled + (one.left_over or 0) for one in ours)
-        lines.append(
-            f"{arm}: {len(ours)} kills; from the election to the next success: median {median(times) * 1000:.0f} ms, "
-            f"maximum {max(times) * 1000:.0f} ms (of a bare write: {median(bare) * 1000:.0f} ms, "
-            f"{max(bare) * 1000:.0f} ms); acknowledged writes lost: {sum(one.lost for one in ours)}, "
-            f"applied twice: {sum(one.doubled for one in ours)}, operations that failed: {sum(o.failed for o in ours)}"
-        )
-        if arm == "motorlite":
-            is_met = median(times) < TARGET and not harm
-    word = "met" if is_met else "NOT MET"
-    lines.append(f"{word}: motorlite's median is below {TARGET * 1000:.0f} ms, nothing is lost")
-    return "\n".join(lines), is_met
+    harm = sum(one.lost + one.doubled + one.left_over for one in rounds)
+    is_met = median(one.election_to_success for one in rounds) < TARGET and not harm
+    return f"the median from the election to the next success is below {TARGET * 1000:.0f} ms, nothing is lost", is_met
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Kill, print and judge; return the exit status."""
     rounds = []
-    parameters = None if arguments.plain_servers else QUICKLY
-    with LocalServer.start("replicaset", nodes=3, own=True, parameters=parameters) as server:
+    with LocalServer.start("replicaset", nodes=3, own=True, parameters=QUICKLY) as server:
         for number in range(1, arguments.kills + 1):
-            for arm in arguments.arms.split(","):
-                rounds.append(asyncio.run(kill_once(arm, number, server, arguments.tasks)))
-                print(render(rounds[-1:]).splitlines()[1], file=sys.stderr, flush=True)
-    line, is_met = verdict(rounds)
+            rounds.append(asyncio.run(kill_once(number, server, arguments.tasks)))
+            say(render(rounds[-1:]).splitlines()[1])
     print(f"{arguments.tasks} tasks of majority writes on three members; the primary is killed with SIGKILL")
-    pace = "second" if arguments.plain_servers else "50 ms"
-    print(f"Members look for a new sync source every {pace}; the bare write includes the time they need for it.\n")
-    print(f"{render(rounds)}\n\n{line}")
-    return 0 if is_met else 1
+    print("Members look for a new sync source every 50 ms; the bare write includes the time they need for it.\n")
+    print(f"{render(rounds)}\n")
+    return judge([verdict(rounds)])
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--kills", type=int, default=20, help="default: 20 per driver")
+    parser.add_argument("--kills", type=int, default=20, help="default: 20")
     parser.add_argument("--tasks", type=int, default=50, help="default: 50")
-    parser.add_argument("--plain-servers", action="store_true", help="members look for a sync source at their own pace")
-    parser.add_argument("--arms", default="motorlite", help=f"of {', '.join(ARMS)}; default: motorlite")

@@ -1,14 +1,16 @@
-"""Pure: the figures of rounds, their medians, and tables of text."""
+"""Shell: the figures of rounds, their medians, tables of text, verdicts and reports."""
 
 from __future__ import annotations
 
+import json
 import math
 import statistics
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
 # Operation, arm and number of tasks.
 Key: TypeAlias = tuple[str, str, int]
@@ -112,3 +114,26 @@ def markdown(rows: Sequence[Sequence[str]]) -> str:
     """Rows as a table in Markdown; the first is the head."""
     head, *body = rows
     return "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *body))
+
+
+# --- reports ---
+
+
+def line(condition: str, is_met: bool | None) -> str:
+    """A condition, and whether it is met; None: it was not measured."""
+    word = {True: "met", False: "NOT MET", None: "not measured"}[is_met]
+    return f"{word}: {condition}"
+
+
+def judge(conditions: Sequence[tuple[str, bool]]) -> int:
+    """Print the conditions; return the exit status, which is 1 if one is not met, or there are none."""
+    for condition in conditions:
+        print(line(*condition))
+    return 0 if conditions and all(is_met for _, is_met in conditions) else 1
+
+
+def write_report(folder: Path, name: str, text: str, value: dict[str, Any]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{name}.md").write_text(text, encoding="utf-8")
+    (folder / f"{name}.json").write_text(f"{json.dumps(value, indent=1)}\n", encoding="utf-8")
+    print(f"written to {folder}")

@@ -9,8 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
@@ -18,8 +17,7 @@ if TYPE_CHECKING:
     Work = Callable[[], Coroutine[Any, Any, None]]
 
 
-@dataclass(frozen=True, slots=True)
-class Loop:
+class Loop(NamedTuple):
     """An event loop and what runs on it."""
 
     name: str
@@ -33,18 +31,10 @@ class Loop:
     forever: Work
 
 
-def _run_asyncio(main: Work) -> None:
-    asyncio.run(main())
-
-
 async def _all_asyncio(works: Iterable[Work]) -> None:
     async with asyncio.TaskGroup() as group:
         for work in works:
             group.create_task(work())
-
-
-async def _thread_asyncio(function: Callable[[], Any]) -> Any:
-    return await asyncio.to_thread(function)
 
 
 async def _forever_asyncio() -> None:
@@ -90,10 +80,10 @@ def _run_anyio(main: Work) -> None:
     anyio.run(main)
 
 
-ASYNCIO = Loop("asyncio", _run_asyncio, _all_asyncio, _thread_asyncio, _forever_asyncio)
-UVLOOP = Loop("uvloop", _run_uvloop, _all_asyncio, _thread_asyncio, _forever_asyncio)
+ASYNCIO = Loop("asyncio", lambda main: asyncio.run(main()), _all_asyncio, asyncio.to_thread, _forever_asyncio)
+UVLOOP = ASYNCIO._replace(name="uvloop", run=_run_uvloop)
 TRIO = Loop("trio", _run_trio, _all_trio, _thread_trio, _forever_trio)
-ANYIO = Loop("anyio", _run_anyio, _all_asyncio, _thread_asyncio, _forever_asyncio)
+ANYIO = ASYNCIO._replace(name="anyio", run=_run_anyio)
 
 
 def _run_plain(main: Work) -> None:

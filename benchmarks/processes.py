@@ -9,112 +9,161 @@ import sys
 import threading
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from queue import Empty, Queue
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Self
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Mapping
 
-ROOT = Path(__file__).resolve().parent.parent
+    from benchmarks.arms import Arm, Driver
+
+ROOT: Final = Path(__file__).resolve().parent.parent
 
 
 class ChildFailedError(Exception):
     """A process reported an error, ended, or did not answer in time."""
 
 
-class Worker:
-    """One arm in a separate process; `root` is the checkout whose motorlite it runs; `more` are further arguments."""
+class Child:
+    """A process of `python -m arguments`, which ends with its standard input; a thread reads what it writes."""
 
-    def __init__(
-        self,
-        arm: str,
-        uri: str,
-        root: Path = ROOT,
-        *,
-        module: str = "benchmarks.speed.worker",
-        more: Sequence[str] = (),
-    ) -> None:
-        self.arm = arm
-        checkout = [] if root == ROOT else [str(root)]
+    error: type[ChildFailedError] = ChildFailedError
+
+    def __init__(self, name: str, *arguments: str) -> None:
+        self.name = name
         self._process = subprocess.Popen(
-            [sys.executable, "-m", module, arm, uri, *more, *checkout],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd=ROOT,
+            [sys.executable, "-m", *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT
         )
-
-    def run(self, *, limit: float, **request: Any) -> dict[str, Any]:
-        """Run one round; `limit` is in seconds.
-
-        Raises:
-            ChildFailedError: The process failed; contains its error message, if it sent one.
-        """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        watchdog = threading.Timer(limit, self._process.kill)
-        watchdog.start()
+        self._input: BinaryIO = self._process.stdin  # type: ignore[assignment]  # opened in binary mode
+        self._output = self._process.stdout
+        self._messages: Queue[Any] = Queue()
+        self._thread = threading.Thread(target=self._read, name=name, daemon=True)
+        self._thread.start()
+
+    def _read(self) -> None:
+        for message in self.messages(self._output):
+            self._messages.put(message)
+        self._messages.put(None)
+
+    def messages(self, pipe: Any) -> Iterator[Any]:
+        """What the process says: a JSON value on each line, and an error as ``{"error": "..."}``."""
+        return map(json.loads, pipe)
+
+    def send(self, message: Any) -> None:
+        """Send a message.
+
+        Raises:
+            ChildFailedError: The process has ended.
+        """
         try:
-            with suppress(BrokenPipeError):  # its last line says why
-                self._process.stdin.write(json.dumps(request) + "\n")
-                self._process.stdin.flush()
-            line = self._process.stdout.readline()
-        finally:
-            watchdog.cancel()
-        if not line:
-            raise ChildFailedError(f"ended without an answer (limit {limit:.0f} s)")
-        reply: dict[str, Any] = json.loads(line)
-        if "error" in reply:
-            raise ChildFailedError(str(reply["error"]))
-        return reply
+            self._input.write(self.encode(message))
+            self._input.flush()
+        except BrokenPipeError:
+            raise self.error(f"{self.name} has ended") from None
+
+    def encode(self, message: Any) -> bytes:
+        return json.dumps(message).encode() + b"\n"
+
+    def receive(self, seconds: float) -> Any:
+        """The next message.
+
+        Raises:
+            ChildFailedError: The process failed, ended, or said nothing in time.
+        """
+        try:
+            message = self._messages.get(timeout=seconds)
+        except Empty:
+            raise self.error(f"{self.name} did not answer within {seconds:.0f} s") from None
+        if message is None:
+            raise self.error(f"{self.name} has ended")
+        if isinstance(message, dict) and "error" in message:
+            raise self.error(f"{self.name}: {message['error']}")
+        return message
+
+    def kill(self) -> None:
+        self._process.kill()
+        self.close()
 
     def close(self) -> None:
-        """End the process and wait for it."""
-        end(self._process)
-
-
-def end(process: subprocess.Popen[Any], reader: threading.Thread | None = None) -> None:
-    """End a process that ends with its standard input, killed after five seconds, and the thread that reads from it."""
-    if process.stdin is not None:
+        """End the process, and kill it if that takes longer than five seconds; a second call does nothing."""
         with suppress(BrokenPipeError):  # it has already ended
-            process.stdin.close()
-    try:
-        process.wait(timeout=5)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-    if reader is not None:
-        reader.join()
-    if process.stdout is not None:
-        process.stdout.close()
+            self._input.close()
+        try:
+            self._process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._thread.join()
+        self._output.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.close()
 
 
 def ask(module: str, *arguments: str, limit: float = 300.0) -> Any:
-    """Run `python -m module arguments` in a fresh process, and return the value that it prints as JSON.
+    """The value that `python -m module arguments` prints as JSON in a fresh process.
 
     Raises:
         ChildFailedError: It failed, or took longer than `limit` seconds.
     """
-    command = [sys.executable, "-m", module, *arguments]
+    child = Child(f"{module} {arguments[0] if arguments else ''}".strip(), module, *arguments)
     try:
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=limit)
-    except subprocess.TimeoutExpired:
-        raise ChildFailedError(f"took longer than {limit:g} s") from None
-    if done.returncode:
-        raise ChildFailedError((done.stderr.strip().splitlines() or ["no message"])[-1])
-    return json.loads(done.stdout)
+        return child.receive(limit)
+    finally:
+        child.kill()
 
 
 @contextmanager
 def serving(module: str, *arguments: str) -> Iterator[int]:
     """A server in a process of its own, which prints its port and ends with its standard input; yields the port."""
-    server = subprocess.Popen(
-        [sys.executable, "-m", module, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
-    )
-    assert server.stdout is not None
-    try:
-        yield int(server.stdout.readline())
-    finally:
-        end(server)
+    with Child(module, module, *arguments) as server:
+        yield server.receive(60.0)
+
+
+class Arms:
+    """A process for each arm, and what they have answered: an arm that fails is left out altogether."""
+
+    def __init__(self, arguments: Mapping[str, tuple[str, ...]]) -> None:
+        self._children = {arm: Child(arm, *words) for arm, words in arguments.items()}
+        # What the rounds have found; each has the name of its arm.
+        self.results: list[Any] = []
+        self.failures: dict[str, str] = {}
+
+    def turns(self, number: int) -> list[str]:
+        """The arms, another one first each time."""
+        arms = list(self._children)
+        at = number % len(arms) if arms else 0
+        return arms[at:] + arms[:at]
+
+    def ask(self, arm: str, limit: float, **request: Any) -> dict[str, Any]:
+        """Run one round of at most `limit` seconds; empty if the arm failed, or does not have the operation."""
+        child = self._children.get(arm)
+        if child is None:
+            return {}
+        try:
+            child.send(request)
+            found: dict[str, Any] = child.receive(limit)
+        except ChildFailedError as error:
+            say(f"{error}; {arm} is left out")
+            self.failures[arm] = str(error)
+            self._children.pop(arm).kill()
+            # The medians of an arm that failed midway are not comparable.
+            self.results = [one for one in self.results if one.arm != arm]
+            return {}
+        return found
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        for child in self._children.values():
+            child.close()
 
 
 def say(line: str) -> None:
@@ -125,10 +174,30 @@ def say(line: str) -> None:
 # --- in the child ---
 
 
-def answer(value: dict[str, Any]) -> None:
-    """Send one line to the parent."""
-    sys.stdout.write(json.dumps(value) + "\n")
-    sys.stdout.flush()
+async def serve(arm: Arm, uri: str, make: Callable[[Driver], Callable[..., Awaitable[dict[str, Any]]]]) -> None:
+    """Answer requests with what `make` makes of the driver, until standard input ends, as when the parent is killed."""
+    try:
+        async with arm.open(uri) as driver:
+            respond = make(driver)
+            # Read in a thread, so that the driver's monitors keep running while other arms are measured.
+            while line := await arm.loop.in_thread(sys.stdin.readline):
+                answer(await respond(**json.loads(line)))
+    except Exception as error:  # the parent decides what a failed arm means
+        answer({"error": describe(error)})
+
+
+def answer(value: Any) -> None:
+    print(json.dumps(value), flush=True)
+
+
+class Stopwatch:
+    """Seconds, and processor seconds of all threads of this process, since it was made."""
+
+    def __init__(self) -> None:
+        self._cpu, self._at = cpu_seconds(), perf_counter()
+
+    def figures(self) -> dict[str, float]:
+        return {"seconds": perf_counter() - self._at, "cpu_seconds": cpu_seconds() - self._cpu}
 
 
 def cpu_seconds() -> float:

@@ -1,4 +1,4 @@
-"""Shell: real clients in virtual time: nothing waits, and connections are streams in memory."""
+"""Shell: virtual time on asyncio, and real clients in it: nothing waits, and connections are streams in memory."""
 
 from __future__ import annotations
 
@@ -20,20 +20,32 @@ if TYPE_CHECKING:
     from motorlite._options.keywords import ClientKeywords
 
 T = TypeVar("T")
+# Not zero, to expose code that mistakes a deadline or a time of 0.0 for "none".
 START: Final = 1000.0
+# Ends a program whose background work keeps it waiting forever.
+LIMIT: Final = START + 86_400.0
+
+
+class DeadlockError(RuntimeError):
+    """All tasks wait, and nothing scheduled could wake one (or a whole virtual day has passed)."""
+
+    def __init__(self) -> None:
+        super().__init__("deadlock: every task waits for something that will not happen")
 
 
 class _JumpSelector(selectors.DefaultSelector):
-    """Advances the loop's clock instead of waiting. There are no files to look at."""
+    """Advances the loop's clock instead of sleeping when nothing is ready."""
 
     loop: VirtualTimeLoop
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        if timeout is None:
-            raise RuntimeError("every task waits for something that will not happen")
-        if timeout > 0:
-            self.loop.advance(timeout)
-        return []
+        events = super().select(0)
+        if events or timeout == 0:
+            return events
+        if timeout is None or self.loop.time() > LIMIT:
+            raise DeadlockError
+        self.loop.advance(timeout)
+        return events
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):

@@ -8,8 +8,6 @@ import os
 import subprocess
 import sys
 import time
-from functools import partial
-from pathlib import Path
 
 import anyio
 from rich.console import Console
@@ -17,9 +15,9 @@ from rich.syntax import Syntax
 
 from benchmarks.demo.acts import play
 from benchmarks.demo.quick_start import aimed_at, quick_start
+from benchmarks.processes import ROOT
 from motorlite.testing import LocalServer, ServerNotFound
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 # Most terminals and log viewers show this many columns.
 PIPED_WIDTH = 80
 
@@ -39,16 +37,13 @@ def main() -> int:
             console.print(f"MongoDB {server.version} runs as a replica set at {server.uri}\n", soft_wrap=True)
             if not _run_quick_start(server.uri, console):
                 return 1
-            surprises, conclusion = anyio.run(
-                partial(play, server.uri, console, arguments.backend), backend=arguments.backend
-            )
+            surprises = anyio.run(play, server.uri, console, arguments.backend, backend=arguments.backend)
     except ServerNotFound as error:
         console.print(str(error), markup=False)
         return 1
     for surprise in surprises:
         console.print(f"unexpected error: {surprise}", style="red", markup=False)
     console.print(f"[dim]That took {time.monotonic() - started:.0f} seconds.[/dim]")
-    console.print(f"[bold]{conclusion}[/bold]")
     return 1 if surprises else 0
 
 

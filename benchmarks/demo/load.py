@@ -10,7 +10,7 @@ import anyio
 import pymongo.errors
 import pymongo.monitoring
 
-from benchmarks.demo.scenario import COLLECTION, DATABASE, Allowance
+from benchmarks.demo.scenario import COLLECTION, DATABASE
 from motorlite.errors import PyMongoError
 from motorlite.monitoring import CommandListener, RetryListener
 from motorlite.testing import failpoints
@@ -47,7 +47,7 @@ class Watch(CommandListener, RetryListener):
 
 
 class PyMongoWatch(pymongo.monitoring.CommandListener):
-    """Counts the attempts of PyMongo, which has no events for retries."""
+    """Counts the attempts of PyMongo, which has no events for retries, and wants all three methods."""
 
     def __init__(self, tally: Tally) -> None:
         self._tally = tally
@@ -55,11 +55,9 @@ class PyMongoWatch(pymongo.monitoring.CommandListener):
     def started(self, event: pymongo.monitoring.CommandStartedEvent) -> None:
         self._tally.now.attempts += 1
 
-    def succeeded(self, event: pymongo.monitoring.CommandSucceededEvent) -> None:
-        """PyMongo wants all three."""
+    def succeeded(self, event: pymongo.monitoring.CommandSucceededEvent) -> None: ...
 
-    def failed(self, event: pymongo.monitoring.CommandFailedEvent) -> None:
-        """PyMongo wants all three."""
+    def failed(self, event: pymongo.monitoring.CommandFailedEvent) -> None: ...
 
 
 async def prepare(items: Items) -> None:
@@ -148,12 +146,13 @@ async def limited(control: AsyncMongoClient[dict[str, Any]], capacity: Callable[
 
 async def _limit(control: AsyncMongoClient[dict[str, Any]], capacity: Callable[[float], float]) -> None:
     start = anyio.current_time()
-    allowance = Allowance()
-    before = start - WINDOW
+    allowed, before = 0.0, start - WINDOW
     while True:
         now = anyio.current_time()
-        admitted = allowance.attempts(capacity(now - start), now - before)
-        before = now
+        # A fraction of an attempt is carried over to the next window.
+        allowed += capacity(now - start) * (now - before)
+        admitted, before = int(allowed), now
+        allowed -= admitted
         await control.admin.command(
             _of_demo(
                 failpoints.fail_command(

@@ -95,18 +95,3 @@ def capacity(elapsed: float) -> float:
     """Attempts per second that the server admits at this time of the comparison."""
     overloaded = any(begin <= elapsed < end for begin, end in OVERLOADS)
     return OVERLOADED_CAPACITY if overloaded else CAPACITY
-
-
-class Allowance:
-    """Converts a rate into whole attempts and carries the fraction over to the next call."""
-
-    __slots__ = ("_rest",)
-
-    def __init__(self) -> None:
-        self._rest = 0.0
-
-    def attempts(self, rate: float, seconds: float) -> int:
-        exact = rate * seconds + self._rest
-        whole = int(exact)
-        self._rest = exact - whole
-        return whole

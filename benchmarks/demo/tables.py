@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Self
 
 from rich.live import Live
 from rich.table import Table
@@ -17,6 +17,55 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from benchmarks.demo.scenario import Policy
+
+
+@dataclass(slots=True)
+class Counts:
+    """Counts of a period; latencies are those of all finished requests, failed ones included, in seconds."""
+
+    served: int = 0
+    failed: int = 0
+    attempts: int = 0
+    retries: int = 0
+    latencies: list[float] = field(default_factory=list)
+
+    @property
+    def requests(self) -> int:
+        return self.served + self.failed
+
+    def latency(self, share: float) -> str:
+        """A percentile in milliseconds, with one decimal below 10; a dash if no request was finished."""
+        value = percentile(sorted(self.latencies), share) * 1e3
+        return "-" if math.isnan(value) else f"{value:.1f}" if value < 10 else f"{value:,.0f}"
+
+    def add(self, other: Counts) -> None:
+        self.served += other.served
+        self.failed += other.failed
+        self.attempts += other.attempts
+        self.retries += other.retries
+        self.latencies += other.latencies
+
+
+@dataclass(slots=True)
+class Tally:
+    """Counts of the current second, the total of all finished seconds, and that of those in an overload."""
+
+    now: Counts = field(default_factory=Counts)
+    total: Counts = field(default_factory=Counts)
+    overloaded: Counts = field(default_factory=Counts)
+    # The most attempts in one second.
+    peak_attempts: int = 0
+    # Errors other than overload rejections; the demo fails if there are any.
+    surprises: list[str] = field(default_factory=list)
+
+    def end_second(self, *, is_overloaded: bool = False) -> Counts:
+        """Finish the current second and return its counts."""
+        ended, self.now = self.now, Counts()
+        self.total.add(ended)
+        if is_overloaded:
+            self.overloaded.add(ended)
+        self.peak_attempts = max(self.peak_attempts, ended.attempts)
+        return ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,77 +111,27 @@ POLICIES = Layout(
 )
 
 
-def second_row(number: int, server: str, counts: Counts, tokens: float) -> Row:
-    """The row for one second of the first part."""
-    cells = (
-        str(number),
-        server,
-        str(counts.served),
-        str(counts.attempts),
-        str(counts.retries),
-        str(counts.failed),
-        f"{tokens:.0f}",
-        milliseconds(counts.latency(0.50)),
-        milliseconds(counts.latency(0.99)),
-    )
+def second_row(second: str, server: str, counts: Counts, tokens: str) -> Row:
+    """The row for one second of the first part, or for the sum of several."""
+    numbers = (counts.served, counts.attempts, counts.retries, counts.failed)
+    cells = (second, server, *map(str, numbers), tokens, counts.latency(0.50), counts.latency(0.99))
     return Row(cells, "red" if counts.failed else "yellow" if counts.retries else "green")
 
 
 def policy_row(policy: Policy, tally: Tally, seconds: float) -> Row:
     """The row for a policy's result after `seconds` seconds."""
-    total = tally.total
-    return Row(
-        (
-            policy.name,
-            f"{total.served / seconds:,.0f}",
-            f"{total.error_share:.1%}",
-            f"{total.attempts:,}",
-            f"{total.amplification:.2f}",
-            f"{tally.peak_attempts:,}",
-            milliseconds(total.latency(0.50)),
-            milliseconds(total.latency(0.99)),
-        )
+    total, requests = tally.total, max(1, tally.total.requests)
+    cells = (
+        policy.name,
+        f"{total.served / seconds:,.0f}",
+        f"{total.failed / requests:.1%}",
+        f"{total.attempts:,}",
+        f"{total.attempts / requests:.2f}",
+        f"{tally.peak_attempts:,}",
+        total.latency(0.50),
+        total.latency(0.99),
     )
-
-
-def survival(total: Counts, overloaded: Counts) -> str:
-    """What was measured in the first part: all of it, and the seconds of the overload."""
-    attempts, requests = overloaded.attempts, overloaded.requests
-    rejected = attempts - overloaded.served
-    return (
-        f"{total.served:,} of {total.requests:,} requests were served, with {total.attempts:,} attempts. Measured "
-        f"during the overload: the server rejected {_share(rejected, attempts)} of {attempts:,} attempts (95% interval "
-        f"{_range(rejected, attempts)}), and {_share(overloaded.failed, requests)} of {requests:,} requests failed "
-        f"({_range(overloaded.failed, requests)})."
-    )
-
-
-def conclusion(default: Counts, without_retries: Counts) -> str:
-    """The result of the comparison in one line, with 95 % intervals."""
-    shares = [
-        f"{_share(counts.failed, counts.requests)} ({_range(counts.failed, counts.requests)})"
-        for counts in (without_retries, default)
-    ]
-    return f"Failed: {shares[0]} without retries, {shares[1]} with motorlite's."
-
-
-def _share(part: int, whole: int) -> str:
-    return f"{part / whole:.1%}" if whole else "-"
-
-
-def _range(part: int, whole: int) -> str:
-    if not whole:
-        return "-"
-    low, high = share_range(part, whole)
-    return f"{low * 100:.1f}-{high:.1%}"
-
-
-def milliseconds(seconds: float) -> str:
-    """Milliseconds as text, with one decimal below 10; a dash for NaN, which means that there was no measurement."""
-    if math.isnan(seconds):
-        return "-"
-    value = seconds * 1e3
-    return f"{value:.1f}" if value < 10 else f"{value:,.0f}"
+    return Row(cells)
 
 
 class Display:
@@ -169,77 +168,3 @@ class Display:
     def _print(self, cells: tuple[str, ...]) -> None:
         self._console.print(self._layout.line(cells), markup=False)
         self._console.file.flush()
-
-
-# --- counts ---
-
-
-# 95 % of a normal distribution are within so many standard deviations.
-Z: Final = 1.96
-
-
-@dataclass(slots=True)
-class Counts:
-    """Counts of a period; latencies are those of all finished requests, failed ones included, in seconds."""
-
-    served: int = 0
-    failed: int = 0
-    attempts: int = 0
-    retries: int = 0
-    latencies: list[float] = field(default_factory=list)
-
-    @property
-    def requests(self) -> int:
-        return self.served + self.failed
-
-    @property
-    def error_share(self) -> float:
-        return self.failed / self.requests if self.requests else 0.0
-
-    @property
-    def amplification(self) -> float:
-        """Attempts that the server saw for each finished request."""
-        return self.attempts / self.requests if self.requests else 0.0
-
-    def latency(self, share: float) -> float:
-        """The percentile `share` of the latencies; NaN if no request was finished."""
-        return percentile(sorted(self.latencies), share)
-
-    def add(self, other: Counts) -> None:
-        self.served += other.served
-        self.failed += other.failed
-        self.attempts += other.attempts
-        self.retries += other.retries
-        self.latencies += other.latencies
-
-
-def share_range(successes: int, trials: int) -> tuple[float, float]:
-    """The 95 % interval of a share that was counted (Wilson's, which holds for few and for none)."""
-    share, spread = successes / trials, Z * Z / trials
-    middle = share + spread / 2
-    width = Z * math.sqrt(share * (1 - share) / trials + spread / trials / 4)
-    return max(0.0, (middle - width) / (1 + spread)), min(1.0, (middle + width) / (1 + spread))
-
-
-class Tally:
-    """Counts of the current second, the total of all finished seconds, and that of those in an overload."""
-
-    __slots__ = ("now", "overloaded", "peak_attempts", "surprises", "total")
-
-    def __init__(self) -> None:
-        self.now = Counts()
-        self.total = Counts()
-        self.overloaded = Counts()
-        # The most attempts in one second.
-        self.peak_attempts = 0
-        # Errors other than overload rejections; the demo fails if there are any.
-        self.surprises: list[str] = []
-
-    def end_second(self, *, is_overloaded: bool = False) -> Counts:
-        """Finish the current second and return its counts."""
-        ended, self.now = self.now, Counts()
-        self.total.add(ended)
-        if is_overloaded:
-            self.overloaded.add(ended)
-        self.peak_attempts = max(self.peak_attempts, ended.attempts)
-        return ended

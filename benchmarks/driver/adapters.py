@@ -5,17 +5,15 @@ The tasks are written once, as coroutines. For the blocking driver those never w
 
 from __future__ import annotations
 
-import importlib
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.arms import ARMS as ASYNC_ARMS
-from benchmarks.arms import POOL_SIZE, Arm
+from benchmarks.arms import POOL_SIZE, Arm, Driver
 from benchmarks.loops import THREADS
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator
 
 DATABASE, COLLECTION = "perftest", "corpus"
 
@@ -23,51 +21,33 @@ DATABASE, COLLECTION = "perftest", "corpus"
 class Adapter:
     """A driver's database, and how to use it."""
 
-    def __init__(
-        self,
-        database: Any,
-        *,
-        read_all: Callable[[Any], Awaitable[list[Any]]],
-        models: Any,
-        bucket: Callable[[Any], Any] | None,
-        is_blocking: bool = False,
-    ) -> None:
-        self.client = database.client
-        self.database = database
-        self.corpus = database[COLLECTION]
-        self.read_all = read_all
-        # The module with InsertOne and the like, or None.
-        self.models = models
-        # Makes a GridFS bucket of a database; None: the driver has other methods.
-        self._bucket: Any = bucket
-        self.wait = _value if is_blocking else _awaited
+    def __init__(self, driver: Driver, arm: Arm) -> None:
+        self.client = driver.database.client
+        self.database = self.client[DATABASE]
+        self.corpus = self.database[COLLECTION]
+        self.read_all: Any = driver.read_all
+        self.models = driver.models
+        self._bucket = driver.bucket
+        self.wait = _value if arm.loop is THREADS else _awaited
 
     async def run_command(self, command: dict[str, Any]) -> Any:
-        """Run a command."""
-        return await self.wait(self.database.command(command))
+        # mongojet, which has no bucket of this kind either, has another name for it.
+        run = self.database.run_command if self._bucket is None else self.database.command
+        return await self.wait(run(command))
 
     async def upload(self, name: str, data: bytes) -> None:
-        """Store a file in GridFS."""
-        await self.wait(self._bucket(self.database).upload_from_stream(name, data))
+        if self._bucket is None:
+            await self.database.gridfs_bucket().put(data, filename=name)
+        else:
+            await self.wait(self._bucket(self.database).upload_from_stream(name, data))
 
     async def download(self, file_id: str) -> bytes:
-        """Read a file from GridFS."""
-        stream = self._bucket(self.database).open_download_stream(file_id)
-        data: bytes = await self.wait((await self.wait(stream)).read())
-        return data
-
-
-class MongojetAdapter(Adapter):
-    """mongojet, whose GridFS and commands have other names."""
-
-    async def run_command(self, command: dict[str, Any]) -> Any:
-        return await self.database.run_command(command)
-
-    async def upload(self, name: str, data: bytes) -> None:
-        await self.database.gridfs_bucket().put(data, filename=name)
-
-    async def download(self, file_id: str) -> bytes:
-        data: bytes = await self.database.gridfs_bucket().get_by_id(file_id)
+        data: bytes
+        if self._bucket is None:
+            data = await self.database.gridfs_bucket().get_by_id(file_id)
+        else:
+            stream = self._bucket(self.database).open_download_stream(file_id)
+            data = await self.wait((await self.wait(stream)).read())
         return data
 
 
@@ -79,22 +59,8 @@ async def _value(value: Any) -> Any:
     return value
 
 
-def _async_arm(name: str, bucket: str = "") -> Arm:
-    arm, kind = ASYNC_ARMS[name], MongojetAdapter if name == "mongojet" else Adapter
-    module, _, maker = bucket.partition(":")
-
-    @asynccontextmanager
-    async def open_adapter(uri: str) -> AsyncIterator[Adapter]:
-        async with arm.open(uri) as driver:
-            make = getattr(importlib.import_module(module), maker) if bucket else None
-            database = driver.database.client[DATABASE]
-            yield kind(database, read_all=driver.read_all, models=driver.models, bucket=make)
-
-    return replace(arm, open=open_adapter)
-
-
 @asynccontextmanager
-async def _open_pymongo(uri: str) -> AsyncIterator[Adapter]:
+async def _open_blocking(uri: str) -> AsyncIterator[Driver]:
     import pymongo
     from gridfs import GridFSBucket
 
@@ -103,19 +69,12 @@ async def _open_pymongo(uri: str) -> AsyncIterator[Adapter]:
         return found
 
     with pymongo.MongoClient[dict[str, Any]](uri, maxPoolSize=POOL_SIZE) as client:
-        yield Adapter(client[DATABASE], read_all=read_all, models=pymongo, bucket=GridFSBucket, is_blocking=True)
+        database: Any = client[DATABASE]
+        yield Driver(database[COLLECTION].find_one, database, read_all, pymongo, GridFSBucket)
 
 
-_MOTORLITE = "motorlite.gridfs:AsyncGridFSBucket"
 ARMS = {
-    arm.name: arm
-    for arm in (
-        _async_arm("motorlite", _MOTORLITE),
-        _async_arm("motorlite-uvloop", _MOTORLITE),
-        _async_arm("motorlite-trio", _MOTORLITE),
-        _async_arm("pymongo", "gridfs.asynchronous:AsyncGridFSBucket"),
-        Arm("pymongo-sync", ("pymongo",), _open_pymongo, THREADS, note="blocking"),
-        _async_arm("motor", "motor.motor_asyncio:AsyncIOMotorGridFSBucket"),
-        _async_arm("mongojet"),
-    )
+    **{name: ASYNC_ARMS[name] for name in ("motorlite", "motorlite-uvloop", "motorlite-trio", "pymongo")},
+    "pymongo-sync": Arm("pymongo-sync", ("pymongo",), _open_blocking, THREADS, note="blocking"),
+    **{name: ASYNC_ARMS[name] for name in ("motor", "mongojet")},
 }

@@ -73,7 +73,6 @@ class Data:
 
     @cache  # noqa: B019 -- one object for the whole program
     def large_file(self) -> bytes:
-        """The file for GridFS."""
         return (self.root / "single_and_multi_document" / "gridfs_large.bin").read_bytes()
 
     def text_files(self) -> list[Path]:

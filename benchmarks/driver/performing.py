@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import shutil
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.driver.tasks import DOCUMENTS_PER_FILE
+from benchmarks.speed.workloads import check
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Iterator
@@ -38,7 +40,9 @@ class Performer:
         self._output = output
 
     def prepare(self, task: str) -> Do | None:
-        """What an iteration of a task does, or None if the driver cannot do it."""
+        """What an iteration of a task does, or None if the driver cannot do it. The folder for files is then empty."""
+        shutil.rmtree(self._output, ignore_errors=True)
+        self._output.mkdir()
         if "bulk_write" in task and self._adapter.models is None:
             return None
         size, _, rest = task.partition("_")
@@ -79,7 +83,7 @@ class Performer:
         adapter, count = self._adapter, self._scale.operations
 
         async def do() -> None:
-            _check(len(await adapter.read_all(adapter.corpus.find({}))), count)
+            check(len(await adapter.read_all(adapter.corpus.find({}))), count)
 
         return do
 
@@ -136,7 +140,7 @@ class Performer:
         adapter, size = self._adapter, len(self._data.large_file())
 
         async def do() -> None:
-            _check(len(await adapter.download(LARGE_ID)), size)
+            check(len(await adapter.download(LARGE_ID)), size)
 
         return do
 
@@ -170,7 +174,7 @@ class Performer:
 
         async def work(path: Path) -> None:
             documents = await adapter.read_all(adapter.corpus.find({"file": path.name}))
-            _check(len(documents), DOCUMENTS_PER_FILE)
+            check(len(documents), DOCUMENTS_PER_FILE)
             for document in documents:
                 del document["_id"]
             text = "".join(f"{json.dumps(document)}\n" for document in documents)
@@ -194,8 +198,3 @@ class Performer:
             await loop.in_thread(partial((output / path.name).write_bytes, data))
 
         return self._each(self._data.binary_files(), work)
-
-
-def _check(found: int, expected: int) -> None:
-    if found != expected:
-        raise ValueError(f"expected {expected:,}, got {found:,}")

@@ -61,5 +61,4 @@ class Preparation:
             self._database.create_collection(name)
 
     def tear_down(self) -> None:
-        """Drop everything."""
         self._client.drop_database(DATABASE)

@@ -5,8 +5,18 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.driver.tasks import BASELINE, COMPOSITES, PERCENTILES, TASKS, composites, percentile, scores, verdict
-from benchmarks.figures import align, markdown
+from benchmarks.driver.tasks import (
+    BASELINE,
+    COMPOSITES,
+    PERCENTILES,
+    TASKS,
+    composites,
+    percentile,
+    scores,
+    times_of,
+    verdict,
+)
+from benchmarks.figures import line, markdown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,18 +44,11 @@ def rows(iterations: Sequence[Iteration], scale: Scale) -> Rows:
     return table
 
 
-def render(iterations: Sequence[Iteration], scale: Scale) -> str:
-    """The table and the verdict as text."""
-    lines = [line for line, _ in verdict(scores(iterations, scale))]
-    return "\n".join((align(rows(iterations, scale)), "", *lines))
-
-
 def as_markdown(
     iterations: Sequence[Iteration], scale: Scale, headline: str, facts: Mapping[str, Any], left_out: Sequence[str]
 ) -> str:
-    """The report."""
     arms = [f"- {arm}: {about}" for arm, about in facts["arms"].items()]
-    lines = [f"- {line}" for line, _ in verdict(scores(iterations, scale))]
+    lines = [f"- {line(*condition)}" for condition in verdict(scores(iterations, scale))]
     parts = (
         "# The public benchmark of drivers",
         headline,
@@ -62,9 +65,6 @@ def as_json(
     iterations: Sequence[Iteration], scale: Scale, facts: Mapping[str, Any], left_out: Sequence[str]
 ) -> dict[str, Any]:
     """All iterations, with the percentiles of the specification; times in seconds."""
-    times: dict[tuple[str, str], list[float]] = {}
-    for one in iterations:
-        times.setdefault((one.task, one.arm), []).append(one.seconds)
     found = scores(iterations, scale)
     return {
         **facts,
@@ -75,11 +75,11 @@ def as_json(
                 "task": task,
                 "arm": arm,
                 "megabytes_per_second": found[task, arm],
-                "percentiles": {str(one): percentile(sorted(seconds), one) for one in PERCENTILES},
+                "percentiles": {str(one): percentile(seconds, one) for one in PERCENTILES},
             }
-            for (task, arm), seconds in times.items()
+            for (task, arm), seconds in times_of(iterations).items()
         ],
-        "verdict": [line for line, _ in verdict(found)],
+        "verdict": [line(*condition) for condition in verdict(found)],
         "iterations": [asdict(one) for one in iterations],
     }
 

@@ -10,12 +10,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
 
-# How often a task repeats its operation, and the sizes of the source files in bytes.
-OPERATIONS: Final = 10_000
-LARGE_OPERATIONS: Final = 10
+# The sizes of the source files in bytes.
 HELLO, TWEET, SMALL, LARGE = 13, 1622, 275, 2_731_089
 LARGE_FILE, TEXT_FILE, BINARY_FILE = 52_428_800, 5_650_000, 5_242_880
-TEXT_FILES, BINARY_FILES = 100, 50
 DOCUMENTS_PER_FILE: Final = 5000
 # `Client::bulkWrite` needs MongoDB 8.0.
 CLIENT_BULK_WIRE_VERSION: Final = 25
@@ -25,10 +22,10 @@ CLIENT_BULK_WIRE_VERSION: Final = 25
 class Scale:
     """How much of each task is done: scores are per megabyte, so that they stay comparable."""
 
-    operations: int = OPERATIONS
-    large_operations: int = LARGE_OPERATIONS
-    text_files: int = TEXT_FILES
-    binary_files: int = BINARY_FILES
+    operations: int = 10_000
+    large_operations: int = 10
+    text_files: int = 100
+    binary_files: int = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +41,6 @@ class Task:
     needs_client_bulk: bool = False
 
     def megabytes(self, scale: Scale) -> float:
-        """The size of the task."""
         return self.unit * (getattr(scale, self.count) if self.count else 1) / 1e6
 
 
@@ -108,14 +104,19 @@ def percentile(ordered: Sequence[float], percent: int) -> float:
     return ordered[max(0, int(len(ordered) * percent / 100) - 1)]
 
 
+def times_of(iterations: Sequence[Iteration]) -> dict[tuple[str, str], list[float]]:
+    """The seconds of all iterations by task and arm, in order of length."""
+    times: dict[tuple[str, str], list[float]] = {}
+    for one in sorted(iterations, key=lambda one: one.seconds):
+        times.setdefault((one.task, one.arm), []).append(one.seconds)
+    return times
+
+
 def scores(iterations: Sequence[Iteration], scale: Scale) -> dict[tuple[str, str], float]:
     """Megabytes per second by task and arm: the size of the task over the median time."""
-    times: dict[tuple[str, str], list[float]] = {}
-    for one in iterations:
-        times.setdefault((one.task, one.arm), []).append(one.seconds)
     return {
-        (task, arm): TASKS[task].megabytes(scale) / percentile(sorted(seconds), 50)
-        for (task, arm), seconds in times.items()
+        (task, arm): TASKS[task].megabytes(scale) / percentile(seconds, 50)
+        for (task, arm), seconds in times_of(iterations).items()
     }
 
 
@@ -132,15 +133,12 @@ def composites(found: Mapping[tuple[str, str], float], arm: str, tasks: Collecti
 
 
 def verdict(found: Mapping[tuple[str, str], float]) -> list[tuple[str, bool]]:
-    """One line for each task with a Python peer: whether motorlite on asyncio is at least as fast as all of them."""
-    lines = []
+    """For each task with a Python peer: its title, and whether motorlite on asyncio is at least as fast as all."""
+    conditions = []
     for task in TASKS.values():
         subject = found.get((task.name, SUBJECT))
         peers = {peer: found[task.name, peer] for peer in PYTHON_PEERS if (task.name, peer) in found}
-        if subject is None or not peers:
-            continue
-        best = max(peers, key=lambda peer: peers[peer])
-        is_met = subject >= peers[best]
-        word = "met" if is_met else "NOT MET"
-        lines.append((f"{word}: {task.title} ({subject / peers[best]:.2f} times {best})", is_met))
-    return lines
+        if subject is not None and peers:
+            best = max(peers, key=lambda peer: peers[peer])
+            conditions.append((f"{task.title} ({subject / peers[best]:.2f} times {best})", subject >= peers[best]))
+    return conditions

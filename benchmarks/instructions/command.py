@@ -30,11 +30,10 @@ if TYPE_CHECKING:
 
 WORKING_TREE = "working tree"
 # Arms that run none of motorlite's code are the same for all commits.
-OTHERS = ("bare", "bare-uvloop", "pymongo")
+OTHERS = ("bare", "pymongo")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Count, and print the tables; return the exit status."""
     for program in ("valgrind", "vgdb"):
         if shutil.which(program) is None:
             print(f"{program} is missing (apt install valgrind)", file=sys.stderr)

@@ -8,11 +8,11 @@ import re
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.instructions.marks import Mark, by_part, overheads
+from benchmarks.instructions.marks import Mark, by_part
 from benchmarks.processes import ROOT, serving
 
 if TYPE_CHECKING:
@@ -52,9 +52,10 @@ class Job:
         """Instructions per operation by part, and the functions that this version does not have."""
         each = min(self.each, self.tasks * 2)
         marks, spans, missing = self._run(each, 1, parts=True)
-        return by_part(marks, spans, overheads(marks, spans), each), missing
+        return by_part(marks, spans, each), missing
 
     def _run(self, each: int, samples: int, *, parts: bool) -> tuple[list[Mark], list[int], list[str]]:
+        order = {**asdict(self), "each": each, "samples": samples, "parts": parts}
         with (
             tempfile.TemporaryDirectory() as folder,
             serving("benchmarks.instructions.peer", str(self.documents)) as port,
@@ -63,11 +64,7 @@ class Job:
                 [
                     *("valgrind", "--tool=callgrind", "--instr-atstart=no", "--dump-before=getppid", "-q"),
                     *("--combine-dumps=yes", f"--callgrind-out-file={folder}/out"),
-                    *(sys.executable, str(CLIENT), "--root", str(self.root), "--port", str(port)),
-                    *("--arm", self.arm, "--operation", self.operation, "--tasks", str(self.tasks)),
-                    *("--documents", str(self.documents), "--warm-up", str(self.warm_up)),
-                    *("--each", str(each), "--samples", str(samples)),
-                    *(["--parts"] if parts else []),
+                    *(sys.executable, str(CLIENT), json.dumps({**order, "root": str(self.root), "port": port})),
                 ],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,

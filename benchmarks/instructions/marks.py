@@ -12,15 +12,11 @@ import os
 import sys
 import types
 from collections import defaultdict
-from statistics import median
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 
-
-PROBED = "probed"
-REPEATS = 9
 
 _getppid = os.getppid
 
@@ -49,9 +45,8 @@ def find(target: Target) -> tuple[Any, str] | None:
 class Mark(NamedTuple):
     """What the program did at a mark."""
 
-    what: str  # "enter", "leave", "sample" or "probe"
-    name: str = ""  # of the part or of the probe
-    step: str = ""  # of "enter": "function", "first" or "again" (a step of a coroutine)
+    what: str  # "enter", "leave" or "sample"
+    part: str = ""
 
 
 class Recorder:
@@ -62,47 +57,35 @@ class Recorder:
 
     def sample(self) -> None:
         """Mark the beginning and end of a sample."""
-        self.marks.append(Mark("sample"))
+        self._mark(Mark("sample"))
+
+    def _mark(self, mark: Mark) -> None:
+        self.marks.append(mark)
         _getppid()
 
     def around(self, part: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Return `function` with a mark at its beginning and at its end; if it is a coroutine, at each step."""
-        wrap = self._around_coroutine if inspect.iscoroutinefunction(function) else self._around_function
-        return wrap(part, function)
-
-    def _around_function(self, part: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        add, enter, leave = self.marks.append, Mark("enter", part, "function"), Mark("leave", part)
+        """`function` with a mark at its beginning and at its end; if it is a coroutine, at each step."""
+        mark, enter, leave = self._mark, Mark("enter", part), Mark("leave", part)
 
         def wrapper(*args: Any, **kwargs: Any) -> Any:
-            add(enter)
-            _getppid()
+            mark(enter)
             try:
                 return function(*args, **kwargs)
             finally:
-                add(leave)
-                _getppid()
-
-        return wrapper
-
-    def _around_coroutine(self, part: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        add, first, again = self.marks.append, Mark("enter", part, "first"), Mark("enter", part, "again")
-        leave = Mark("leave", part)
+                mark(leave)
 
         @types.coroutine
-        def wrapper(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+        def coroutine_wrapper(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
             coroutine = function(*args, **kwargs)
-            step, value, enter = coroutine.send, None, first
+            step, value = coroutine.send, None
             while True:
-                add(enter)
-                _getppid()
+                mark(enter)
                 try:
                     waits_for = step(value)
                 except StopIteration as stop:
                     return stop.value
                 finally:
-                    add(leave)
-                    _getppid()
-                enter = again
+                    mark(leave)
                 try:
                     value = yield waits_for
                 except BaseException as error:
@@ -110,7 +93,7 @@ class Recorder:
                 else:
                     step = coroutine.send
 
-        return wrapper
+        return coroutine_wrapper if inspect.iscoroutinefunction(function) else wrapper
 
     def install(self, targets: Iterable[Target]) -> list[str]:
         """Put marks around the functions, wherever a module of their package refers to them.
@@ -134,51 +117,6 @@ class Recorder:
                     if value is function:
                         setattr(module, key, wrapper)
         return missing
-
-    def probe(self) -> None:
-        """Call functions that do nothing, with marks and without, to learn what the marks themselves cost."""
-        wrapped_function, wrapped_once, wrapped_twice = (self.around(PROBED, one) for one in (_nothing, _once, _twice))
-        probes: dict[str, Callable[[], Any]] = {
-            "empty": lambda: None,
-            "function": lambda: _nothing(1, 2, 3),
-            "function, marked": lambda: wrapped_function(1, 2, 3),
-            "first": lambda: _drive(_once(1, 2, 3)),
-            "first, marked": lambda: _drive(wrapped_once(1, 2, 3)),
-            "again": lambda: _drive(_twice(1, 2, 3)),
-            "again, marked": lambda: _drive(wrapped_twice(1, 2, 3)),
-        }
-        for name, call in probes.items():
-            for _ in range(REPEATS):
-                self.marks.append(Mark("probe", name))
-                _getppid()
-                call()
-        self.marks.append(Mark("probe"))
-        _getppid()
-
-
-def _nothing(_one: int, _two: int, _three: int) -> None:
-    return None
-
-
-async def _once(_one: int, _two: int, _three: int) -> None:
-    return None
-
-
-@types.coroutine
-def _pause() -> Iterator[None]:
-    yield
-
-
-async def _twice(_one: int, _two: int, _three: int) -> None:
-    await _pause()
-
-
-def _drive(coroutine: Any) -> None:
-    try:
-        while True:
-            coroutine.send(None)
-    except StopIteration:
-        return
 
 
 # --- parts ---
@@ -222,75 +160,35 @@ TARGETS = (
 )
 
 
-class Overhead(NamedTuple):
-    """Instructions that the marks around one step of a function add to its own spans and to those of its caller."""
-
-    inner: float
-    outer: float
-
-
-def overheads(marks: Sequence[Mark], spans: Sequence[int]) -> dict[str, Overhead]:
-    """The cost of the marks for each kind of step, from `Recorder.probe`. `spans` are those before each mark."""
-    inner: defaultdict[str, list[int]] = defaultdict(list)
-    outer: defaultdict[str, list[int]] = defaultdict(list)
-    probe, within, inside, outside = "", False, 0, 0
-    for mark, instructions in zip(marks, spans, strict=True):
-        if within:
-            inside += instructions
-        else:
-            outside += instructions
-        within = mark.what == "enter" and mark.name == PROBED
-        if mark.what == "probe":
-            if probe:
-                inner[probe].append(inside)
-                outer[probe].append(outside)
-            probe, inside, outside = mark.name, 0, 0
-    found = {}
-    for step in ("function", "first", "again"):
-        real = median(outer[step]) - median(outer["empty"])
-        marked = f"{step}, marked"
-        found[step] = Overhead(median(inner[marked]) - real, median(outer[marked]) - median(outer["empty"]))
-    first, both = found["first"], found["again"]  # the probe of "again" begins with a first step
-    found["again"] = Overhead(both.inner - first.inner, both.outer - first.outer)
-    return found
-
-
 class Part(NamedTuple):
-    """Instructions per operation."""
+    """Instructions per operation, and the marks within them."""
 
     counted: float
-    marks: float  # of those, what the marks cost
+    marks: float
 
 
-def by_part(marks: Sequence[Mark], spans: Sequence[int], cost: Mapping[str, Overhead], count: int) -> dict[str, Part]:
-    """Instructions per operation by part, between the first and the last mark of a sample.
+def by_part(marks: Sequence[Mark], spans: Sequence[int], count: int) -> dict[str, Part]:
+    """The parts of `count` operations, between the first and the last mark of a sample.
 
-    Args:
-        marks: All marks.
-        spans: The instructions before each of them.
-        cost: What the marks themselves cost.
-        count: The number of operations.
+    `spans` are the instructions before each mark. Each call's marks count for its part and for its caller.
     """
     at = [number for number, mark in enumerate(marks) if mark.what == "sample"]
     counted: defaultdict[str, float] = defaultdict(float)
-    overhead: defaultdict[str, float] = defaultdict(float)
+    number: defaultdict[str, int] = defaultdict(int)
     stack = [LOOP]
     for mark, instructions in list(zip(marks, spans, strict=True))[at[0] + 1 : at[-1] + 1]:
         counted[stack[-1]] += instructions
         if mark.what == "enter":
-            overhead[stack[-1]] += cost[mark.step].outer
-            overhead[mark.name] += cost[mark.step].inner
-            stack.append(mark.name)
+            number[stack[-1]] += 1
+            number[mark.part] += 1
+            stack.append(mark.part)
         elif mark.what == "leave":
             stack.pop()
-    return {part: Part(counted[part] / count, overhead[part] / count) for part in ORDER if part in counted}
+    return {part: Part(counted[part] / count, number[part] / count) for part in ORDER if part in counted}
 
 
 def without_marks(parts: Mapping[str, Part], total: float) -> dict[str, float]:
-    """The parts without the marks, so that they add up to the total of a run without any.
-
-    Among other code the marks cost more than in the probes (about 1.3 times), by the same factor wherever they are.
-    """
-    overhead = sum(part.marks for part in parts.values())
-    factor = (sum(part.counted for part in parts.values()) - total) / overhead if overhead else 0.0
-    return {name: part.counted - part.marks * factor for name, part in parts.items()}
+    """The parts without the marks, so that they add up to the total of a run without any: all marks cost the same."""
+    marks = sum(part.marks for part in parts.values())
+    cost = (sum(part.counted for part in parts.values()) - total) / marks if marks else 0.0
+    return {name: part.counted - part.marks * cost for name, part in parts.items()}

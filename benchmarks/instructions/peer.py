@@ -79,7 +79,6 @@ class Peer(asyncio.Protocol):
 
 
 async def serve(documents: int, silent: Collection[bytes]) -> None:
-    """Serve until standard input ends."""
     loop, bodies, ended = asyncio.get_running_loop(), replies(documents), asyncio.Event()
     loop.add_reader(sys.stdin.fileno(), ended.set)  # nothing is ever written to it
     server = await loop.create_server(lambda: Peer(bodies, silent), "127.0.0.1", 0, backlog=20_000)

@@ -55,5 +55,5 @@ def uri(port: int) -> str:
 
 ARMS = {
     name: arms.ARMS[name]
-    for name in ("bare", "bare-uvloop", "motorlite", "motorlite-anyio", "motorlite-uvloop", "motorlite-trio", "pymongo")
+    for name in ("bare", "motorlite", "motorlite-anyio", "motorlite-uvloop", "motorlite-trio", "pymongo")
 }

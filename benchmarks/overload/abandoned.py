@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-import sys
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from benchmarks.figures import align
+from benchmarks.figures import align, judge
+from benchmarks.processes import say
 from motorlite.testing import LocalServer, failpoints
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
 
-ARMS = {"motorlite": "motorlite", "pymongo": "pymongo"}
+ARMS = ("motorlite", "pymongo")
 TARGET = 5.0  # new connections per 1000 operations that the server answers in time
 DATABASE, COLLECTION = "motorlite_abandoned", "c"
 
@@ -53,8 +54,17 @@ class Outcome:
 
     @property
     def per_thousand(self) -> float:
-        """New connections per 1000 abandoned operations."""
         return self.created * 1000 / self.abandoned
+
+
+@contextmanager
+def slowed(server: LocalServer, seconds: float) -> Iterator[None]:
+    """Let each find take so long."""
+    server.command(failpoints.fail_command(["find"], block_ms=round(seconds * 1000)))
+    try:
+        yield
+    finally:
+        server.command(failpoints.off())
 
 
 def connections_created(server: LocalServer) -> int:
@@ -100,33 +110,26 @@ async def attempt(limit: str, seconds: float, module: Any, find_one: Callable[[]
 
 
 async def measure(arm: str, scenario: Scenario, server: LocalServer, tasks: int, count: int) -> Outcome:
-    """Run one driver in one scenario, on a warm pool."""
-    module: Any = importlib.import_module(ARMS[arm])
+    module: Any = importlib.import_module(arm)
     async with module.AsyncMongoClient(server.uri) as client:
         collection = client[DATABASE][COLLECTION]
         await asyncio.gather(*(collection.find_one() for _ in range(tasks)))
-
         limit = "asyncio.timeout" if scenario.is_cancelled else "driver's timeout"
+        one = partial(attempt, limit, scenario.caller_waits, module, collection.find_one)
 
         async def abandon(operations: int) -> int:
-            one = partial(attempt, limit, scenario.caller_waits, module, collection.find_one)
             return operations - await drive(tasks, operations, one)
 
-        block_ms = round(scenario.server_takes * 1000)
-        server.command(failpoints.fail_command(["find"], block_ms=block_ms))
-        try:
+        with slowed(server, scenario.server_takes):
             # First let the pool grow to the scenario's size: connections in use, and those with a pending reply.
             await abandon(tasks * (20 if scenario.is_answered_in_time else 2))
             before = await asyncio.to_thread(connections_created, server)
             abandoned = await abandon(count)
             created = await asyncio.to_thread(connections_created, server) - before
-        finally:
-            server.command(failpoints.off())
     return Outcome(arm, scenario, abandoned, created)
 
 
 def render(outcomes: Sequence[Outcome]) -> str:
-    """One line per scenario and driver."""
     head = ("", "driver", "abandoned", "new connections", "per 1000")
     rows = [
         (one.scenario.name, one.arm, str(one.abandoned), str(one.created), f"{one.per_thousand:.1f}")
@@ -139,27 +142,21 @@ def verdict(outcomes: Sequence[Outcome]) -> tuple[str, bool]:
     """Whether motorlite stays below the target in the scenarios where the server answers in time."""
     ours = [one for one in outcomes if one.arm == "motorlite" and one.scenario.is_answered_in_time]
     is_met = bool(ours) and all(one.abandoned and one.per_thousand < TARGET for one in ours)
-    word = "met" if is_met else "NOT MET"
-    return (
-        f"{word}: motorlite opens fewer than {TARGET:g} connections per 1000 abandoned operations that are answered",
-        is_met,
-    )
+    return f"motorlite opens fewer than {TARGET:g} connections per 1000 abandoned operations that are answered", is_met
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Measure, print and judge; return the exit status."""
     outcomes = []
     with LocalServer.start("standalone", own=True) as server:
         server.command({"insert": COLLECTION, "documents": [{"_id": 1}]}, DATABASE)
         for scenario in SCENARIOS:
             count = arguments.operations if scenario.is_answered_in_time else arguments.operations // 4
             for arm in ARMS:
-                print(f"{scenario.name}: {arm}", file=sys.stderr, flush=True)
+                say(f"{scenario.name}: {arm}")
                 outcomes.append(asyncio.run(measure(arm, scenario, server, arguments.tasks, count)))
-    line, is_met = verdict(outcomes)
     print(f"{arguments.tasks} tasks, one standalone server, connections as the server counts them\n")
-    print(f"{render(outcomes)}\n\n{line}")
-    return 0 if is_met else 1
+    print(f"{render(outcomes)}\n")
+    return judge([verdict(outcomes)])
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

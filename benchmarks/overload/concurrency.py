@@ -42,15 +42,13 @@ class Limit(Protocol):
 
 
 class NoLimit:
-    """Nothing but maxPoolSize."""
+    """Nothing but maxPoolSize; it learns nothing."""
 
     value = POOL
 
-    def succeeded(self, seconds: float, at_once: int, now: float) -> None:
-        """Learn nothing."""
+    def succeeded(self, seconds: float, at_once: int, now: float) -> None: ...
 
-    def failed(self, seconds: float, now: float) -> None:
-        """Learn nothing."""
+    def failed(self, seconds: float, now: float) -> None: ...
 
 
 class AIMD:
@@ -79,28 +77,12 @@ class AIMD:
             self._next_cut_at = now + seconds
 
 
-def _constant(dice: random.Random) -> float:
-    return SERVICE * dice.uniform(0.95, 1.05)
-
-
-def _exponential(dice: random.Random) -> float:
-    return dice.expovariate(1 / SERVICE)
-
-
-def _heavy(dice: random.Random) -> float:
-    return SERVICE * math.exp(dice.gauss(0, 1) - 0.5)
-
-
-def _mixed(dice: random.Random) -> float:
-    return SERVICE * (20 if dice.random() < 0.03 else 0.42)
-
-
 # All with a mean of about 10 ms.
 SERVICE_TIMES: Final[dict[str, Callable[[random.Random], float]]] = {
-    "constant": _constant,
-    "exponential": _exponential,
-    "heavy tail": _heavy,
-    "3 % take 200 ms": _mixed,
+    "constant": lambda dice: SERVICE * dice.uniform(0.95, 1.05),
+    "exponential": lambda dice: dice.expovariate(1 / SERVICE),
+    "heavy tail": lambda dice: SERVICE * math.exp(dice.gauss(0, 1) - 0.5),
+    "3 % take 200 ms": lambda dice: SERVICE * (20 if dice.random() < 0.03 else 0.42),
 }
 LIMITS: Final[dict[str, Callable[[], Limit]]] = {
     f"maxPoolSize {POOL}": NoLimit,
@@ -131,8 +113,6 @@ class Scenario:
 
     service: Callable[[random.Random], float]
     callers: int = 300
-    # Mean time that a caller does something else between two operations.
-    think: float = 0.0
     # The server refuses operations while so many wait inside it.
     room: int | None = None
     seconds: float = 90.0
@@ -166,7 +146,6 @@ class Simulation:
         heapq.heappush(self._events, (time, self._count, kind, sent_at))
 
     def run(self) -> None:
-        """Simulate."""
         scenario = self._scenario
         for _ in range(scenario.callers):
             self._later(self._dice.uniform(0, 0.05), "call")
@@ -189,8 +168,7 @@ class Simulation:
             self._busy -= 1
             self._limit.succeeded(now - sent_at, self._sent, now)
             self.completed.append((now, now - sent_at))
-            think = self._scenario.think
-            self._later(now + (self._dice.expovariate(1 / think) if think else 0.0), "call")
+            self._later(now, "call")
         else:
             self._limit.failed(now - sent_at, now)
             self.errors.append(now)
@@ -226,7 +204,6 @@ class Simulation:
 
 
 def measure(scenario: Scenario, limit: Limit) -> list[Phase]:
-    """Simulate one limit."""
     simulation = Simulation(scenario, limit)
     simulation.run()
     return list(simulation.phases())
@@ -244,12 +221,10 @@ def table(scenario: Scenario) -> str:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of the command."""
     parser.add_argument("--seconds", type=float, default=90.0, help="simulated time (default: 90)")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the tables. They take a minute or two of real time."""
     for room in (None, 30):
         for name, service in SERVICE_TIMES.items():
             behaviour = "never refuses" if room is None else f"refuses when {room} operations wait"

@@ -8,21 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-import sys
 import time
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.figures import align
-from benchmarks.overload.abandoned import attempt, connections_created, drive
-from motorlite.testing import LocalServer, failpoints
+from benchmarks.figures import align, judge
+from benchmarks.overload.abandoned import ARMS, attempt, connections_created, drive, slowed
+from benchmarks.processes import say
+from motorlite.testing import LocalServer
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-ARMS = {"motorlite": "motorlite", "pymongo": "pymongo"}
 DATABASE, COLLECTION = "motorlite_oversubscribed", "c"
 CONNECTIONS = 10
 SERVER_TAKES, CALLER_WAITS = 0.03, 0.05  # seconds
@@ -53,13 +52,11 @@ class Outcome:
 
     @property
     def per_thousand(self) -> float:
-        """New connections per 1000 operations."""
         return self.created * 1000 / self.operations
 
 
 async def measure(arm: str, limit: str, tasks: int, operations: int, server: LocalServer) -> Outcome:
-    """Run one driver on a warm pool."""
-    module: Any = importlib.import_module(ARMS[arm])
+    module: Any = importlib.import_module(arm)
     async with module.AsyncMongoClient(server.uri, maxPoolSize=CONNECTIONS) as client:
         collection = client[DATABASE][COLLECTION]
 
@@ -68,8 +65,7 @@ async def measure(arm: str, limit: str, tasks: int, operations: int, server: Loc
             return True
 
         await drive(CONNECTIONS, 10 * CONNECTIONS, unlimited)
-        server.command(failpoints.fail_command(["find"], block_ms=round(SERVER_TAKES * 1000)))
-        try:
+        with slowed(server, SERVER_TAKES):
             started = time.perf_counter()
             await drive(CONNECTIONS, 5 * CONNECTIONS, unlimited)
             alone = (time.perf_counter() - started) / 5
@@ -79,13 +75,10 @@ async def measure(arm: str, limit: str, tasks: int, operations: int, server: Loc
             succeeded = await drive(tasks, operations, one)
             took = time.perf_counter() - started
             created = await asyncio.to_thread(connections_created, server) - before
-        finally:
-            server.command(failpoints.off())
     return Outcome(arm, limit, tasks, operations, succeeded, created, took, alone)
 
 
 def render(outcomes: Sequence[Outcome]) -> str:
-    """One line per run."""
     head = ("limit", "tasks", "driver", "succeeded", "of capacity", "new connections per 1000")
     rows = [
         (one.limit, str(one.tasks), one.arm, str(one.succeeded), f"{one.share:.0%}", f"{one.per_thousand:.0f}")
@@ -113,28 +106,23 @@ def misses(outcomes: Sequence[Outcome]) -> list[str]:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Measure, print and judge; return the exit status."""
     outcomes = []
     with LocalServer.start("standalone", own=True) as server:
         server.command({"insert": COLLECTION, "documents": [{"_id": 1}]}, DATABASE)
         for limit in LIMITS:
             for tasks in TASKS:
                 for arm in ARMS:
-                    print(f"{limit}, {tasks} tasks: {arm}", file=sys.stderr, flush=True)
+                    say(f"{limit}, {tasks} tasks: {arm}")
                     outcomes.append(asyncio.run(measure(arm, limit, tasks, arguments.operations, server)))
     print(
         f"{CONNECTIONS} connections, the server takes {SERVER_TAKES * 1000:.0f} ms, the caller waits "
         f"{CALLER_WAITS * 1000:.0f} ms\n\n{render(outcomes)}\n"
     )
-    found = misses(outcomes)
-    for line in found:
-        print(f"NOT MET: {line}")
-    if not found:
-        print(
-            f"met: at least as many successes as PyMongo Async, {LEAST_SHARE:.0%} of the capacity, at most "
-            f"{MOST_CREATED:.0f} new connections per 1000 operations"
-        )
-    return 1 if found else 0
+    target = (
+        f"at least as many successes as PyMongo Async, {LEAST_SHARE:.0%} of the capacity, at most "
+        f"{MOST_CREATED:.0f} new connections per 1000 operations"
+    )
+    return judge([(line, False) for line in misses(outcomes)] or [(target, True)])
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

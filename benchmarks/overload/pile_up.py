@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-import sys
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.figures import align, percentile
-from benchmarks.processes import ROOT
+from benchmarks.figures import align, judge, percentile
+from benchmarks.processes import ROOT, say
 from motorlite.testing import LocalServer
 
 if TYPE_CHECKING:
@@ -50,26 +49,20 @@ class Arm:
     options: tuple[tuple[str, object], ...]
     # Whether an option ends the work on the server.
     is_limited: bool
-    is_ours: bool = True
 
 
+_TIMEOUT, _SOCKET_TIMEOUT = ("timeoutMS", PATIENCE_MS), ("socketTimeoutMS", PATIENCE_MS)
 ARMS = (
-    Arm("motorlite, timeoutMS", "motorlite", (("timeoutMS", PATIENCE_MS),), is_limited=True),
+    Arm("motorlite, timeoutMS", "motorlite", (_TIMEOUT,), is_limited=True),
     Arm(
         "motorlite, socketTimeoutMS and killAbandoned",
         "motorlite",
-        (("socketTimeoutMS", PATIENCE_MS), ("killAbandoned", True)),
+        (_SOCKET_TIMEOUT, ("killAbandoned", True)),
         is_limited=True,
     ),
-    Arm("motorlite, socketTimeoutMS alone", "motorlite", (("socketTimeoutMS", PATIENCE_MS),), is_limited=False),
-    Arm("PyMongo Async, timeoutMS", "pymongo", (("timeoutMS", PATIENCE_MS),), is_limited=True, is_ours=False),
-    Arm(
-        "PyMongo Async, socketTimeoutMS",
-        "pymongo",
-        (("socketTimeoutMS", PATIENCE_MS),),
-        is_limited=False,
-        is_ours=False,
-    ),
+    Arm("motorlite, socketTimeoutMS alone", "motorlite", (_SOCKET_TIMEOUT,), is_limited=False),
+    Arm("PyMongo Async, timeoutMS", "pymongo", (_TIMEOUT,), is_limited=True),
+    Arm("PyMongo Async, socketTimeoutMS", "pymongo", (_SOCKET_TIMEOUT,), is_limited=False),
 )
 
 
@@ -95,7 +88,6 @@ class Curve:
 
     @property
     def peak(self) -> int:
-        """The most that were in progress at once."""
         return max((count for _, count in self.samples), default=0)
 
     @property
@@ -172,9 +164,7 @@ async def measure(arm: Arm, server: LocalServer, callers: int, load: float) -> C
 
 
 def render(curves: Sequence[Curve]) -> str:
-    """One line per client."""
-    rows = [HEAD, *(_row(curve) for curve in curves)]
-    return align(rows)
+    return align([HEAD, *map(_row, curves)])
 
 
 def _row(curve: Curve) -> tuple[str, ...]:
@@ -193,21 +183,20 @@ def _row(curve: Curve) -> tuple[str, ...]:
 
 def verdict(curves: Sequence[Curve]) -> tuple[str, bool]:
     """Whether operations of our clients with limits neither pile up nor outlive their callers."""
-    ours = [curve for curve in curves if curve.arm.is_ours and curve.arm.is_limited]
+    ours = [curve for curve in curves if curve.arm.module == "motorlite" and curve.arm.is_limited]
     is_met = bool(ours) and all(
         curve.peak <= MOST_PER_CALLER * curve.callers and curve.tail is not None and curve.tail <= LONGEST_TAIL
         for curve in ours
     )
-    word = "met" if is_met else "NOT MET"
     wanted = (
         f"with a limit on the server at most {MOST_PER_CALLER:g} operations per caller are in progress, and none is "
         f"{LONGEST_TAIL:g} s after the callers stopped"
     )
-    return f"{word}: {wanted}", is_met
+    return wanted, is_met
 
 
 def draw(curves: Sequence[Curve], path: Path) -> None:
-    """Write the curves into one picture, whose kind is the suffix of `path`. Needs matplotlib.
+    """Write the curves into one picture, whose kind is the suffix of `path`.
 
     Raises:
         ImportError: matplotlib is not installed.
@@ -219,59 +208,47 @@ def draw(curves: Sequence[Curve], path: Path) -> None:
     pyplot: Any = importlib.import_module("matplotlib.pyplot")
     figure, axes = pyplot.subplots(figsize=(8, 4.2), layout="constrained")
     for curve in curves:
-        seconds, counts = zip(*curve.samples, strict=True)
         style = "-" if curve.arm.is_limited else "--"
-        (line,) = axes.plot(seconds, counts, style, linewidth=2, label=curve.arm.name)
-        line.set_gid(curve.arm.name)
-    load, callers = curves[0].load, curves[0].callers
+        axes.plot(*zip(*curve.samples, strict=True), style, linewidth=2, label=curve.arm.name)
+    load = curves[0].load
     axes.axvline(load, color="grey", linewidth=1, linestyle=":")
     # Half-way up, between the curves that fall to zero and those that do not.
     place = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points", "va": "center"}
     axes.annotate("the callers stop", (load, 0.5), (4, 0), color="grey", rotation=90, **place)
+    title = f"{curves[0].callers} callers give up after {PATIENCE_MS} ms and try again"
     axes.set(
-        title=f"{callers} callers give up after 250 ms and try again",
-        xlabel="seconds",
-        ylabel="operations in progress on the server",
-        xlim=(0, None),
-        ylim=(0, None),
+        title=title, xlabel="seconds", ylabel="operations in progress on the server", xlim=(0, None), ylim=(0, None)
     )
     axes.grid(alpha=0.3)
     axes.legend(frameon=False, loc="upper left", fontsize="small")
     path.parent.mkdir(parents=True, exist_ok=True)
-    metadata = {"Date": None} if path.suffix == ".svg" else None
-    figure.savefig(path, metadata=metadata, dpi=150)
+    figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None, dpi=150)
     pyplot.close(figure)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Measure, print, draw and judge; return the exit status."""
     curves = []
     for arm in ARMS:
-        print(arm.name, file=sys.stderr, flush=True)
+        say(arm.name)
         # What one client left behind must not slow down the next one.
         with LocalServer.start("standalone", own=True) as server:
             documents = [{"_id": number, "x": number % 7} for number in range(DOCUMENTS)]
             server.command({"insert": COLLECTION, "documents": documents}, DATABASE)
             server.command({"insert": OTHER, "documents": documents[:10]}, DATABASE)
             curves.append(asyncio.run(measure(arm, server, arguments.callers, arguments.seconds)))
-    line, is_met = verdict(curves)
     print(f"{arguments.callers} callers for {arguments.seconds:g} s, {PATIENCE_MS} ms each, one standalone server\n")
-    print(f"{render(curves)}\n\n{line}")
+    print(f"{render(curves)}\n")
     try:
         draw(curves, arguments.picture)
     except ImportError:
         print("no picture: it needs matplotlib (motorlite[bench])")
     else:
         print(f"the picture is in {arguments.picture}")
-    return 0 if is_met else 1
+    return judge([verdict(curves)])
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--callers", type=int, default=8, help="default: 8")
     parser.add_argument("--seconds", type=float, default=8.0, help="how long each client is loaded; default: 8")
-    parser.add_argument(
-        "--picture",
-        type=Path,
-        default=ROOT / "docs" / "pile-up.svg",
-        help="an SVG or PNG file; default: docs/pile-up.svg",
-    )
+    picture = ROOT / "docs" / "pile-up.svg"
+    parser.add_argument("--picture", type=Path, default=picture, help="an SVG or PNG file; default: docs/pile-up.svg")

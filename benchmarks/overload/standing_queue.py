@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import random
 from dataclasses import dataclass, field
+from itertools import product
 from math import inf
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import bson
 
@@ -51,8 +52,7 @@ ORDERS: Final[dict[str, WaitQueue | None]] = {
 FOUND: Final = bson.encode({"cursor": {"firstBatch": [], "id": 0, "ns": "d.c"}, "ok": 1.0})
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """The result of one order."""
 
     order: str
@@ -103,7 +103,6 @@ class Simulation:
     latencies: list[float] = field(default_factory=list)
 
     async def run(self, seconds: float) -> None:
-        """Let callers come."""
         loop, dice = asyncio.get_running_loop(), random.Random(SEED)
         end, gap = WARM_UP + seconds, TAKES / CONNECTIONS / self.load
         world = Dependencies(connector=_Server().connector)
@@ -122,11 +121,8 @@ class Simulation:
         began = loop.time()
         is_refused = False
         try:
-            if self.is_seen:
-                with motorlite.timeout(self.patience):
-                    await collection.find_one()
-            else:
-                async with asyncio.timeout(self.patience):
+            with motorlite.timeout(self.patience if self.is_seen else None):
+                async with asyncio.timeout(None if self.is_seen else self.patience):
                     await collection.find_one()
         except (TimeoutError, PyMongoError):
             is_refused = True
@@ -137,49 +133,35 @@ class Simulation:
 
 
 def measure(order: str, load: float, patience: float, *, is_seen: bool, seconds: float) -> Outcome:
-    """Simulate one order for some virtual seconds."""
     simulation = Simulation(ORDERS[order], load, patience, is_seen)
     virtual.run(simulation.run(seconds))
     times = sorted(simulation.latencies) or [inf]
-    return Outcome(
-        order,
-        load,
-        patience,
-        is_seen,
-        goodput=len(simulation.latencies) / (seconds * CONNECTIONS / TAKES),
-        dropped=simulation.dropped / simulation.arrived,
-        median=times[len(times) // 2],
-        slowest=times[int(len(times) * 0.99)],
-    )
+    goodput = len(simulation.latencies) / (seconds * CONNECTIONS / TAKES)
+    dropped = simulation.dropped / simulation.arrived
+    median, slowest = times[len(times) // 2], times[int(len(times) * 0.99)]
+    return Outcome(order, load, patience, is_seen, goodput, dropped, median, slowest)
 
 
 def render(outcomes: Sequence[Outcome]) -> str:
     """One line for each load and patience, one column for each order."""
     orders = list(dict.fromkeys(one.order for one in outcomes))
-    rows = [("limit", "load", "gives up after", *orders)]
-    by_case: dict[tuple[bool, float, float], dict[str, Outcome]] = {}
+    cells: dict[tuple[bool, float, float], list[str]] = {}
     for one in outcomes:
-        by_case.setdefault((one.is_seen, one.load, one.patience), {})[one.order] = one
-    for (is_seen, load, patience), found in by_case.items():
-        cells = [f"{found[order].goodput:.0%}, {found[order].median * 1000:.0f} ms" for order in orders]
-        rows.append(("seen" if is_seen else "not seen", f"{load:g}", f"{patience * 1000:.0f} ms", *cells))
-    return align(rows)
-
-
-def simulate(seconds: float) -> list[Outcome]:
-    """Simulate every order under every load."""
-    return [
-        measure(order, load, patience, is_seen=is_seen, seconds=seconds)
-        for is_seen in (True, False)
-        for load in LOADS
-        for patience in PATIENCE
-        for order in ORDERS
+        cell = f"{one.goodput:.0%}, {one.median * 1000:.0f} ms"
+        cells.setdefault((one.is_seen, one.load, one.patience), []).append(cell)
+    rows = [
+        ("seen" if is_seen else "not seen", f"{load:g}", f"{patience * 1000:.0f} ms", *found)
+        for (is_seen, load, patience), found in cells.items()
     ]
+    return align([("limit", "load", "gives up after", *orders), *rows])
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the goodput and the median latency of the answers that came in time; return the exit status."""
-    outcomes = simulate(arguments.seconds)
+    outcomes = [
+        measure(order, load, patience, is_seen=is_seen, seconds=arguments.seconds)
+        for is_seen, load, patience, order in product((True, False), LOADS, PATIENCE, ORDERS)
+    ]
     print(
         f"{CONNECTIONS} connections, operations take {TAKES * 1000:.0f} ms; goodput as a share of the capacity, and "
         f"the median time to those answers\n\n{render(outcomes)}"

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import platform
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -14,10 +12,10 @@ import bson
 
 from benchmarks.arms import ARMS, DEFAULT_ARMS, POOL_SIZE, arm_uri, names
 from benchmarks.documents import DOCUMENTS, document
-from benchmarks.figures import summarise
+from benchmarks.figures import summarise, write_report
 from benchmarks.processes import say
 from benchmarks.speed.report import as_json, as_markdown, render, verdict
-from benchmarks.speed.rounds import WARM_UP_OPERATIONS, Run, documents, missing, server
+from benchmarks.speed.rounds import WARM_UP_OPERATIONS, Run, documents, facts, present, server
 from benchmarks.speed.targets import conditions, exit_code
 from benchmarks.speed.workloads import WORKLOADS
 
@@ -39,66 +37,49 @@ def run(arguments: argparse.Namespace) -> int:
     """Measure, print, write the report and judge; return the exit status."""
     if arguments.quick:
         vars(arguments).update(QUICK)
-    lacking = missing(arguments.arms)
-    arms = [arm for arm in arguments.arms if arm not in lacking]
+    arms, lacking = present(arguments.arms)
     if not arms:
         say("there is no arm left to measure")
         return 1
     chosen = plan(arguments.operations, arguments.tasks)
     started, busy = time.monotonic(), os.getloadavg()[0]
     has_many = any(name.endswith("_100k") for name, _ in chosen)
-    with server(arguments.uri) as uri, documents(uri, many=has_many) as (version, clean):
-        measured = Run(arms, arm_uri(uri), arguments.before, clean=clean)
-        try:
-            say(f"warming up {', '.join(arms)} with {WARM_UP_OPERATIONS:,} operations each")
-            measured.warm_up(min(500, max(tasks for _, tasks in chosen)))
-            measured.measure(chosen, arguments.rounds, seconds=arguments.seconds)
-        finally:
-            measured.close()
-    facts = _facts(arguments, arms, version, busy)
-    failures = {**lacking, **measured.failures}
-    headline = _headline(facts, arguments)
-    print(f"{headline}\n\n{render(measured.rounds)}\n\n{verdict(measured.rounds)}")
-    print(f"measured in {time.monotonic() - started:.0f} s")
-    data = json.dumps(as_json(measured.rounds, facts, failures), indent=1) + "\n"
-    if arguments.json is not None:
-        Path(arguments.json).write_text(data, encoding="utf-8")
-    if arguments.reports is not None:
-        arguments.reports.mkdir(parents=True, exist_ok=True)
-        (arguments.reports / "bench.json").write_text(data, encoding="utf-8")
-        text = as_markdown(headline, measured.rounds, facts, failures)
-        (arguments.reports / "bench.md").write_text(text, encoding="utf-8")
-        print(f"written to {arguments.reports}")
-    return exit_code(conditions(summarise(measured.rounds)))
-
-
-def _facts(arguments: argparse.Namespace, arms: Sequence[str], version: str, busy: float) -> dict[str, Any]:
-    return {
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "cores": os.cpu_count(),
-        "load_before": busy,
-        "server": version,
-        "arms": {arm: ARMS[arm].about for arm in arms},
-        "pool_size": POOL_SIZE,
+    with (
+        server(arguments.uri) as uri,
+        documents(uri, many=has_many) as (version, clean),
+        Run(arms, arm_uri(uri), arguments.before, clean=clean) as measured,
+    ):
+        say(f"warming up {', '.join(arms)} with {WARM_UP_OPERATIONS:,} operations each")
+        measured.warm_up(min(500, max(tasks for _, tasks in chosen)))
+        measured.measure(chosen, arguments.rounds, seconds=arguments.seconds)
+    found = {
+        **facts(arms, version, busy),
         "documents": DOCUMENTS,
         "document_bytes": len(bson.encode(document(1))),
         "warm_up_operations": WARM_UP_OPERATIONS,
         "rounds": arguments.rounds,
         "seconds_per_round": arguments.seconds,
     }
+    failures = {**lacking, **measured.failures}
+    rounds, headline = measured.results, _headline(found)
+    print(f"{headline}\n\n{render(rounds)}\n\n{verdict(rounds)}")
+    print(f"measured in {time.monotonic() - started:.0f} s")
+    if arguments.reports is not None:
+        text = as_markdown(headline, rounds, found, failures)
+        write_report(arguments.reports, "bench", text, as_json(rounds, found, failures))
+    return exit_code(conditions(summarise(rounds)))
 
 
-def _headline(facts: dict[str, Any], arguments: argparse.Namespace) -> str:
+def _headline(found: dict[str, Any]) -> str:
     return "\n".join(
         (
-            f"{DOCUMENTS:,} documents of about {facts['document_bytes']} bytes, pools of {POOL_SIZE},"
-            f" medians of {arguments.rounds} interleaved rounds of {arguments.seconds:g} s,"
+            f"{DOCUMENTS:,} documents of about {found['document_bytes']} bytes, pools of {POOL_SIZE},"
+            f" medians of {found['rounds']} interleaved rounds of {found['seconds_per_round']:g} s,"
             f" after {WARM_UP_OPERATIONS:,} discarded operations of each arm",
-            f"MongoDB {facts['server']}, Python {facts['python']}, {facts['cores']} cores; "
-            + "; ".join(f"{arm}: {about}" for arm, about in facts["arms"].items()),
-            f"load average before the run {facts['load_before']:.1f}"
-            + (": the machine was busy, so the figures are noisy" if facts["load_before"] > 0.5 else ""),
+            f"MongoDB {found['server']}, Python {found['python']}, {found['cores']} cores; "
+            + "; ".join(f"{arm}: {about}" for arm, about in found["arms"].items()),
+            f"load average before the run {found['load_before']:.1f}"
+            + (": the machine was busy, so the figures are noisy" if found["load_before"] > 0.5 else ""),
         )
     )
 
@@ -114,31 +95,24 @@ def add_point_reads(parser: argparse.ArgumentParser) -> None:
 
 
 def add_point_writes(parser: argparse.ArgumentParser) -> None:
-    """The writes."""
     _add_arguments(parser, WRITES, POINT_TASKS, None)
 
 
 def _add_arguments(
     parser: argparse.ArgumentParser, operations: list[str], tasks: Sequence[int] | None, reports: Path | None
 ) -> None:
-    parser.add_argument(
-        "--operations", type=names(WORKLOADS, "operations"), default=operations, help=f"of {', '.join(WORKLOADS)}"
-    )
+    add = parser.add_argument
+    add("--operations", type=names(WORKLOADS, "operations"), default=operations, help=f"of {', '.join(WORKLOADS)}")
     default = "1,8,50,500,10000" if tasks is None else ",".join(map(str, tasks))
-    parser.add_argument("--tasks", type=_counts, default=tasks and list(tasks), help=f"default: {default}")
-    parser.add_argument("--rounds", type=_positive, default=5, help="default: 5, the minimum for a verdict")
-    parser.add_argument("--seconds-per-round", dest="seconds", type=float, default=1.5, help="default: 1.5")
-    parser.add_argument("--quick", action="store_true", help="one short round at few tasks, which proves nothing")
-    parser.add_argument("--arms", type=names(ARMS), default=list(DEFAULT_ARMS), help=f"of {', '.join(ARMS)}")
-    parser.add_argument(
-        "--before", type=_checkout, metavar="PATH", help="another checkout, whose motorlite is measured for comparison"
-    )
-    parser.add_argument("--uri", help="measure against this deployment instead of starting a mongod")
-    parser.add_argument("--json", metavar="FILE", help="write every round to this file")
+    add("--tasks", type=_counts, default=tasks and list(tasks), help=f"default: {default}")
+    add("--rounds", type=_positive, default=5, help="default: 5, the minimum for a verdict")
+    add("--seconds-per-round", dest="seconds", type=float, default=1.5, help="default: 1.5")
+    add("--quick", action="store_true", help="one short round at few tasks, which proves nothing")
+    add("--arms", type=names(ARMS), default=list(DEFAULT_ARMS), help=f"of {', '.join(ARMS)}")
+    add("--before", type=_checkout, metavar="PATH", help="another checkout, whose motorlite is measured for comparison")
+    add("--uri", help="measure against this deployment instead of starting a mongod")
     where = "none" if reports is None else str(reports)
-    parser.add_argument(
-        "--reports", type=Path, default=reports, metavar="DIR", help=f"for bench.md and bench.json (default: {where})"
-    )
+    add("--reports", type=Path, default=reports, metavar="DIR", help=f"for bench.md and bench.json (default: {where})")
 
 
 def _positive(text: str) -> int:

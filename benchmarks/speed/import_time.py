@@ -7,11 +7,10 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
-from benchmarks.figures import align
+from benchmarks.figures import align, judge
 from benchmarks.processes import ROOT
 
 if TYPE_CHECKING:
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
 SUBJECT: Final = "motorlite"
 MODULES: Final = ("motorlite", "pymongo", "motor.motor_asyncio", "mongojet", "asyncio", "bson")
 TARGET: Final = 120.0  # milliseconds
+MOST: Final = 20  # modules in the table
 # What the import of a driver should not load before it is needed.
 UNNEEDED: Final = ("dns", "ssl", "zlib", "trio", "uvloop", "socket", "logging", "inspect", "typing", "dataclasses")
 TIMED: Final = (
@@ -28,30 +28,17 @@ TIMED: Final = (
     "print(time.process_time() - cpu, time.perf_counter() - at)"
 )
 LISTED: Final = "import {}, sys; print(*sys.modules)"
-LINE: Final = re.compile(r"^import time:\s+(\d+) \|\s+(\d+) \|( +)(\S+)$", re.MULTILINE)
+LINE: Final = re.compile(r"^import time:\s+(\d+) \|\s+(\d+) \| +(\S+)$", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
-class Imported:
-    """One line of `-X importtime`; milliseconds."""
-
-    module: str
-    own: float
-    with_all: float
-
-
-def parse(text: str) -> list[Imported]:
-    """What `-X importtime` has printed."""
-    return [Imported(name, int(own) / 1000, int(both) / 1000) for own, both, _, name in LINE.findall(text)]
-
-
-def heaviest(found: Sequence[Imported], count: int) -> list[Imported]:
-    """The modules that take longest themselves."""
-    return sorted(found, key=lambda one: -one.own)[:count]
+def heaviest(text: str, count: int) -> list[tuple[str, str, str]]:
+    """Of what `-X importtime` has printed: the modules that take longest themselves, and milliseconds."""
+    found = [(name, int(own) / 1000, int(both) / 1000) for own, both, name in LINE.findall(text)]
+    found.sort(key=lambda one: -one[1])
+    return [(name, f"{own:.1f}", f"{both:.1f}") for name, own, both in found[:count]]
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Measure, print and judge; return the exit status."""
     there = [module for module in MODULES if importlib.util.find_spec(module.partition(".")[0]) is not None]
     times: dict[str, list[tuple[float, float]]] = {module: [] for module in there}
     for _ in range(arguments.rounds + 1):
@@ -64,22 +51,13 @@ def run(arguments: argparse.Namespace) -> int:
         cpu, clock = (median(one[at] for one in measured) for at in (0, 1))
         rows.append((module, f"{cpu:.0f}", f"{clock:.0f}", f"{min(one[1] for one in measured):.0f}"))
     print(f"{arguments.rounds} fresh interpreters each, medians\n\n{align(rows)}\n")
-    heavy = heaviest(parse(_python("-X", "importtime", "-c", f"import {SUBJECT}").stderr), arguments.modules)
-    print(
-        align(
-            [
-                ("module", "own ms", "with its imports"),
-                *((m.module, f"{m.own:.1f}", f"{m.with_all:.1f}") for m in heavy),
-            ]
-        )
-    )
+    heavy = heaviest(_python("-X", "importtime", "-c", f"import {SUBJECT}").stderr, MOST)
+    print(align([("module", "own ms", "with its imports"), *heavy]))
     loaded = set(_python("-c", LISTED.format(SUBJECT)).stdout.split())
-    print(
-        f"\n{len(loaded)} modules are loaded; of {', '.join(UNNEEDED)}: {', '.join(m for m in UNNEEDED if m in loaded)}"
-    )
+    unneeded = ", ".join(module for module in UNNEEDED if module in loaded)
+    print(f"\n{len(loaded)} modules are loaded; of {', '.join(UNNEEDED)}: {unneeded}")
     taken = median(one[1] for one in times[SUBJECT][1:])
-    print(f"{'met' if taken <= TARGET else 'NOT MET'}: {SUBJECT} is imported within {TARGET:g} ms ({taken:.0f} ms)")
-    return 0 if taken <= TARGET else 1
+    return judge([(f"{SUBJECT} is imported within {TARGET:g} ms ({taken:.0f} ms)", taken <= TARGET)])
 
 
 def _python(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -88,6 +66,4 @@ def _python(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of the command."""
     parser.add_argument("--rounds", type=int, default=11, help="default: 11")
-    parser.add_argument("--modules", type=int, default=20, help="how many of the heaviest to list (default: 20)")

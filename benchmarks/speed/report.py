@@ -30,16 +30,14 @@ def tables(rounds: Sequence[Round]) -> Iterator[tuple[str, Rows]]:
             for summary in summaries.values()
             if (summary.operation, summary.tasks) == (operation, tasks)
         ]
-        yield f"{WORKLOADS[operation].title}, {tasks:,} task{'s' if tasks > 1 else ''}", [HEAD, *rows]
+        yield WORKLOADS[operation].at(tasks), [HEAD, *rows]
 
 
 def render(rounds: Sequence[Round]) -> str:
-    """All tables as aligned text."""
     return _joined(rounds, align, "{}")
 
 
 def verdict(rounds: Sequence[Round]) -> str:
-    """One line for each condition."""
     return "\n".join(condition.line for condition in conditions(summarise(rounds)))
 
 

@@ -10,21 +10,23 @@ import asyncio
 import gc
 import json
 import sys
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, astuple, dataclass
 from functools import partial
+from itertools import product
 from time import perf_counter, thread_time
 from typing import TYPE_CHECKING, Any, Final
 
 from benchmarks.arms import ARMS, arm_uri, names
 from benchmarks.documents import DATABASE, document
-from benchmarks.figures import align
-from benchmarks.processes import ChildFailedError, ask, say
-from benchmarks.speed.rounds import missing, server
+from benchmarks.figures import align, judge
+from benchmarks.processes import ask
+from benchmarks.speed.rounds import present, server
 from benchmarks.speed.targets import SUBJECT
+from benchmarks.speed.workloads import check
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from benchmarks.arms import Driver
 
@@ -42,18 +44,22 @@ class Stall:
     """The longest step, also without Python's cyclic garbage collector, and all of them together; seconds."""
 
     longest_cpu: float = 0.0
+    longest_without_collector: float = 0.0
     longest: float = 0.0
     total_cpu: float = 0.0
-    longest_without_collector: float = 0.0
 
     def and_(self, cpu: float, seconds: float, collector: float = 0.0) -> Stall:
         """This and one more step, in which the collector took some of the CPU time."""
         return Stall(
             max(self.longest_cpu, cpu),
+            max(self.longest_without_collector, cpu - collector),
             max(self.longest, seconds),
             self.total_cpu + cpu,
-            max(self.longest_without_collector, cpu - collector),
         )
+
+    def least(self, other: Stall) -> Stall:
+        """The smaller of each: what the driver needs, and not what disturbed it."""
+        return Stall(*map(min, astuple(self), astuple(other)))
 
 
 class Watch:
@@ -83,12 +89,10 @@ class Watch:
     # trio's instruments have these two methods.
 
     def before_task_step(self, _task: object = None) -> None:
-        """A step begins."""
         self._collector = 0.0
         self._cpu, self._at = thread_time(), perf_counter()
 
     def after_task_step(self, _task: object = None) -> None:
-        """A step has ended."""
         self.stall = self.stall.and_(thread_time() - self._cpu, perf_counter() - self._at, self._collector)
 
 
@@ -102,8 +106,7 @@ async def perform(case: str, driver: Driver, documents: list[dict[str, Any]]) ->
     if case == "find":
         found = await driver.read_all(collection.find({}))
         documents += found
-        if len(found) != BATCH:
-            raise ValueError(f"expected {BATCH:,} documents, got {len(found):,}")
+        check(len(found), BATCH)
     else:
         await driver.database[f"{COLLECTION}_written"].insert_many(documents)
 
@@ -131,81 +134,43 @@ async def watched(arm: str, case: str, uri: str) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Measure, print and judge; return the exit status."""
     import pymongo
 
     found: dict[tuple[str, str], Stall] = {}
-    lacking = missing(arguments.arms)
+    arms, _ = present(arguments.arms)
     with server(arguments.uri) as uri, pymongo.MongoClient[dict[str, Any]](uri) as client:
         database = client[DATABASE]
         client.drop_database(DATABASE)
         database[COLLECTION].insert_many(document(number) for number in range(BATCH))
         try:
             for _ in range(arguments.rounds):
-                for case in CASES:
-                    for arm in arguments.arms:
-                        if arm in lacking:
-                            continue
-                        database[f"{COLLECTION}_written"].drop()
-                        stall = Stall(**ask("benchmarks.speed.stalls", arm, case, arm_uri(uri)))
-                        found[case, arm] = least(found.get((case, arm)), stall)
-        except ChildFailedError as error:
-            say(f"failed: {error}")
-            return 1
+                for case, arm in product(CASES, arms):
+                    database[f"{COLLECTION}_written"].drop()
+                    stall = Stall(**ask("benchmarks.speed.stalls", arm, case, arm_uri(uri)))
+                    found[case, arm] = found.get((case, arm), stall).least(stall)
         finally:
             client.drop_database(DATABASE)
-    lines = verdict(found)
     print(f"The least of {arguments.rounds} rounds, milliseconds\n\n{render(found)}\n")
-    print("\n".join(line for line, _ in lines))
-    return 0 if lines and all(is_met for _, is_met in lines) else 1
-
-
-def least(one: Stall | None, other: Stall) -> Stall:
-    """The smaller of each: what the driver needs, and not what disturbed it."""
-    if one is None:
-        return other
-    return replace(
-        one,
-        longest_cpu=min(one.longest_cpu, other.longest_cpu),
-        longest=min(one.longest, other.longest),
-        total_cpu=min(one.total_cpu, other.total_cpu),
-        longest_without_collector=min(one.longest_without_collector, other.longest_without_collector),
-    )
+    return judge(verdict(found))
 
 
 def render(found: dict[tuple[str, str], Stall]) -> str:
-    """A row for each case and driver."""
-    rows: list[Sequence[str]] = [
-        ("", "driver", "longest step, CPU", "without the collector", "by the clock", "all steps, CPU")
+    head = ("", "driver", "longest step, CPU", "without the collector", "by the clock", "all steps, CPU")
+    rows = [
+        (CASES[case], arm, *(f"{value * 1000:.0f}" for value in astuple(one))) for (case, arm), one in found.items()
     ]
-    rows += [
-        (CASES[case], arm, *(f"{value * 1000:.0f}" for value in _columns(one))) for (case, arm), one in found.items()
-    ]
-    return align(rows)
-
-
-def _columns(one: Stall) -> tuple[float, ...]:
-    return one.longest_cpu, one.longest_without_collector, one.longest, one.total_cpu
+    return align([head, *rows])
 
 
 def verdict(found: dict[tuple[str, str], Stall]) -> list[tuple[str, bool]]:
-    """Whether motorlite meets the target in each case."""
-    lines = []
-    for case, title in CASES.items():
-        one = found.get((case, SUBJECT))
-        if one is not None:
-            longest = one.longest_cpu * 1000
-            word = "met" if longest <= TARGET else "NOT MET"
-            lines.append((f"{word}: {title}: no step over {TARGET:g} ms ({longest:.0f} ms)", longest <= TARGET))
-    return lines
+    """The target for each case, with what was found, and whether it is met."""
+    longest = {case: one.longest_cpu * 1000 for (case, arm), one in found.items() if arm == SUBJECT}
+    return [(f"{CASES[case]}: no step over {TARGET:g} ms ({ms:.0f} ms)", ms <= TARGET) for case, ms in longest.items()]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of the command."""
     parser.add_argument("--rounds", type=int, default=3, help="default: 3")
-    parser.add_argument(
-        "--arms", type=names(WATCHED), default=["motorlite", "motorlite-trio", "pymongo"], help="default: all that can"
-    )
+    parser.add_argument("--arms", type=names(WATCHED), default=["motorlite", "motorlite-trio", "pymongo"])
     parser.add_argument("--uri", help="measure against this deployment instead of starting a mongod")
 
 

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 from functools import partial
@@ -15,13 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.documents import DOCUMENTS, STRIDE
 from benchmarks.figures import percentile
-from benchmarks.processes import answer, cpu_seconds, describe
-from benchmarks.speed.sampling import Sampler
+from benchmarks.processes import Stopwatch, serve
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Awaitable, Callable, Iterator
 
-    from benchmarks.arms import Arm
+    from benchmarks.arms import Driver
     from benchmarks.loops import Loop
     from benchmarks.speed.workloads import Perform
 
@@ -55,43 +53,25 @@ async def run_round(
             before = now
 
     each = None if operations is None else -(-operations // tasks)
-    cpu = cpu_seconds()
-    start = perf_counter()
-    end = start + seconds
+    watch = Stopwatch()
+    end = perf_counter() + seconds
     await loop.all_of(partial(repeat, islice(walk(task), each)) for task in range(tasks))
-    elapsed = perf_counter() - start
-    cpu = cpu_seconds() - cpu
+    figures = watch.figures()
     latencies.sort()
-    return {
-        "operations": len(latencies),
-        "seconds": elapsed,
-        "cpu_seconds": cpu,
-        "p50": percentile(latencies, 0.50),
-        "p99": percentile(latencies, 0.99),
-    }
+    percentiles = {"p50": percentile(latencies, 0.50), "p99": percentile(latencies, 0.99)}
+    return {"operations": len(latencies), **figures, **percentiles}
 
 
-async def serve(arm: Arm, uri: str) -> None:
-    """Answer requests until standard input ends, which also happens when the parent is killed."""
+def responder(driver: Driver, loop: Loop) -> Callable[..., Awaitable[dict[str, Any]]]:
+    """What answers a request; with nothing if the driver does not have the operation."""
     from benchmarks.speed.workloads import performers
 
-    try:
-        async with arm.open(uri) as driver:
-            known = performers(driver)
-            # Read in a thread, so that the driver's monitors keep running while other arms are measured.
-            while line := await arm.loop.in_thread(sys.stdin.readline):
-                request = json.loads(line)
-                perform = known.get(request.pop("operation"))
-                if perform is None:
-                    answer({})
-                elif request.pop("sample", False):
-                    with Sampler() as sampler:
-                        figures = await run_round(perform, loop=arm.loop, **request)
-                    answer({**figures, "layers": sampler.layers})
-                else:
-                    answer(await run_round(perform, loop=arm.loop, **request))
-    except Exception as error:  # the parent decides what a failed arm means
-        answer({"error": describe(error)})
+    known = performers(driver)
+
+    async def respond(operation: str, **extent: Any) -> dict[str, Any]:
+        return await run_round(known[operation], loop=loop, **extent) if operation in known else {}
+
+    return respond
 
 
 def main() -> None:
@@ -105,7 +85,7 @@ def main() -> None:
         assert motorlite.__file__.startswith(root[0])
         sys.path.remove(root[0])
     arm = ARMS[name]
-    arm.loop.run(partial(serve, arm, uri))
+    arm.loop.run(partial(serve, arm, uri, partial(responder, loop=arm.loop)))
 
 
 if __name__ == "__main__":

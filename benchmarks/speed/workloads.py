@@ -31,6 +31,10 @@ class Workload:
     tasks: tuple[int, ...]
     is_write: bool = False
 
+    def at(self, tasks: int) -> str:
+        """The operation at a number of tasks, as a title."""
+        return f"{self.title}, {tasks:,} task{'s' if tasks > 1 else ''}"
+
 
 WORKLOADS: Final = {
     workload.name: workload
@@ -56,60 +60,51 @@ def performers(driver: Driver) -> dict[str, Perform]:
         if found is None or found["_id"] != number:
             raise ValueError(f"asked for document {number}, got {found!r}")
 
-    if driver.database is None:
-        return {"find_one": find_one}
-    return {"find_one": find_one, **_reads(driver), **_writes(driver)}
+    return {"find_one": find_one, **({} if driver.database is None else _others(driver))}
 
 
-def _reads(driver: Driver) -> dict[str, Perform]:
-    read_all, chosen, many = driver.read_all, driver.database[COLLECTION], driver.database[MANY]
+def _others(driver: Driver) -> dict[str, Perform]:
+    read_all, models = driver.read_all, driver.models
+    chosen, many, written = (driver.database[name] for name in (COLLECTION, MANY, WRITTEN))
+    samples = [{key: value for key, value in document(number).items() if key != "_id"} for number in range(INSERTED)]
     assert read_all is not None
 
     async def find_10(number: int) -> None:
         first = min(number, DOCUMENTS - FOUND)
-        _check(len(await read_all(chosen.find({"_id": {"$gte": first, "$lt": first + FOUND}}))), FOUND)
+        check(len(await read_all(chosen.find({"_id": {"$gte": first, "$lt": first + FOUND}}))), FOUND)
 
     async def find_100k(_number: int) -> None:
-        _check(len(await read_all(many.find({}))), MANY_DOCUMENTS)
+        check(len(await read_all(many.find({}))), MANY_DOCUMENTS)
 
     async def aggregate_100k(_number: int) -> None:
-        _check(len(await read_all(many.aggregate([{"$match": {}}]))), MANY_DOCUMENTS)
-
-    return {"find_10": find_10, "find_100k": find_100k, "aggregate_100k": aggregate_100k}
-
-
-def _writes(driver: Driver) -> dict[str, Perform]:
-    chosen, written, models = driver.database[COLLECTION], driver.database[WRITTEN], driver.models
-    samples = [{key: value for key, value in document(number).items() if key != "_id"} for number in range(INSERTED)]
+        check(len(await read_all(many.aggregate([{"$match": {}}]))), MANY_DOCUMENTS)
 
     async def insert_one(number: int) -> None:
         await written.insert_one({**samples[number]})
 
     async def update_one(number: int) -> None:
-        result = await chosen.update_one({"_id": number}, {"$inc": {"visits": 1}})
-        _check(result["matched_count"] if isinstance(result, dict) else result.matched_count, 1)
+        check(_of(await chosen.update_one({"_id": number}, {"$inc": {"visits": 1}}), "matched_count"), 1)
 
     async def replace_one(number: int) -> None:
-        result = await chosen.replace_one({"_id": number}, samples[number])
-        _check(result["matched_count"] if isinstance(result, dict) else result.matched_count, 1)
+        check(_of(await chosen.replace_one({"_id": number}, samples[number]), "matched_count"), 1)
 
     async def insert_many(_number: int) -> None:
-        result: Any = await written.insert_many([{**sample} for sample in samples])
-        _check(len(result["inserted_ids"] if isinstance(result, dict) else result.inserted_ids), INSERTED)
+        result = await written.insert_many([{**sample} for sample in samples])
+        check(len(_of(result, "inserted_ids")), INSERTED)
 
     async def bulk_write(_number: int) -> None:
         result = await written.bulk_write([models.InsertOne({**sample}) for sample in samples[:BULK]])
-        _check(result.inserted_count, BULK)
+        check(result.inserted_count, BULK)
 
-    found: dict[str, Perform] = {
-        "insert_one": insert_one,
-        "update_one": update_one,
-        "replace_one": replace_one,
-        "insert_many": insert_many,
-    }
-    return found if models is None else {**found, "bulk_write": bulk_write}
+    found = [find_10, find_100k, aggregate_100k, insert_one, update_one, replace_one, insert_many]
+    return {perform.__name__: perform for perform in (*found, *([] if models is None else [bulk_write]))}
 
 
-def _check(found: int, expected: int) -> None:
+def _of(result: Any, name: str) -> Any:
+    return result[name] if isinstance(result, dict) else getattr(result, name)
+
+
+def check(found: int, expected: int) -> None:
+    """Fail a round that found something else."""
     if found != expected:
         raise ValueError(f"expected {expected:,}, got {found:,}")

@@ -7,8 +7,7 @@ those between the policies that are compared.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -18,18 +17,11 @@ if TYPE_CHECKING:
 
 SCENARIO: Final = "sustained"
 ARMS: Final = ("no-retry", "immediate", "default", "small-budget")
+HEAD: Final = ("arm", "figure", "sockets", "simulation", "difference", "allowed", "verdict")
 
 
-@dataclass(frozen=True, slots=True)
-class Band:
-    """How far the simulation may be from the sockets.
-
-    Attributes:
-        figure: The field of `Summary`.
-        title: Its name in the table.
-        width: The greatest difference.
-        is_relative: The difference is a share of the figure on sockets.
-    """
+class Band(NamedTuple):
+    """How far a figure of the simulation may be from the sockets', in its own units or as a share."""
 
     figure: str
     title: str
@@ -37,16 +29,14 @@ class Band:
     is_relative: bool
 
     def distance(self, sockets: float, twin: float) -> float:
-        """Return the difference; infinity if it cannot be calculated."""
+        """The difference; infinity if it cannot be calculated."""
         if not (math.isfinite(sockets) and math.isfinite(twin)):
             return 0.0 if sockets == twin else math.inf
         difference = abs(twin - sockets)
         return difference / abs(sockets) if self.is_relative and sockets else difference
 
-    @property
-    def text(self) -> str:
-        """The band in words."""
-        return f"{100 * self.width:.0f} {'%' if self.is_relative else 'points'}"
+    def text(self, distance: float, digits: int = 1) -> str:
+        return f"{100 * distance:.{digits}f} {'%' if self.is_relative else 'points'}"
 
 
 BANDS: Final = (
@@ -54,43 +44,25 @@ BANDS: Final = (
     Band("amplification", "attempts per request", 0.10, is_relative=True),
     Band("errors", "failed requests", 0.05, is_relative=False),
 )
-HEAD: Final = ("arm", "figure", "sockets", "simulation", "difference", "allowed", "verdict")
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One figure of one arm on both backends."""
-
-    arm: str
-    band: Band
-    sockets: Estimate
-    twin: Estimate
-
-    @property
-    def agrees(self) -> bool:
-        """Whether the difference is within the band."""
-        return self.band.distance(self.sockets.mean, self.twin.mean) <= self.band.width
-
-    @property
-    def cells(self) -> tuple[str, ...]:
-        """The texts of the row, as `HEAD` names them."""
-        distance = self.band.distance(self.sockets.mean, self.twin.mean)
-        difference = f"{100 * distance:.1f} {'%' if self.band.is_relative else 'points'}"
-        verdict = "agrees" if self.agrees else "DIFFERS"
-        return (self.arm, self.band.title, _cell(self.sockets), _cell(self.twin), difference, self.band.text, verdict)
+def row(arm: str, band: Band, sockets: Estimate, twin: Estimate) -> tuple[str, ...]:
+    """One figure of one arm on both backends, in the cells that `HEAD` names."""
+    distance = band.distance(sockets.mean, twin.mean)
+    verdict = "agrees" if distance <= band.width else "DIFFERS"
+    return arm, band.title, _cell(sockets), _cell(twin), band.text(distance), band.text(band.width, 0), verdict
 
 
-def rows(sockets: Sequence[Group], twin: Sequence[Group]) -> Iterator[Row]:
-    """Yield the figures of all arms that have valid runs on both backends."""
+def rows(sockets: Sequence[Group], twin: Sequence[Group]) -> Iterator[tuple[str, ...]]:
+    """The figures of all arms that have valid runs on both backends."""
     simulated = {group.arm: group for group in twin}
     for group in sockets:
         other = simulated.get(group.arm)
         if other is not None and group.records and other.records:
             for band in BANDS:
-                yield Row(group.arm, band, group.estimates[band.figure], other.estimates[band.figure])
+                yield row(group.arm, band, group.estimates[band.figure], other.estimates[band.figure])
 
 
 def _cell(estimate: Estimate) -> str:
-    if math.isnan(estimate.high):
-        return f"{estimate.mean:.3f}"
-    return f"{estimate.mean:.3f} ({estimate.low:.3f} to {estimate.high:.3f})"
+    spread = "" if math.isnan(estimate.high) else f" ({estimate.low:.3f} to {estimate.high:.3f})"
+    return f"{estimate.mean:.3f}{spread}"

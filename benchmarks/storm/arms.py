@@ -16,7 +16,7 @@ PER_SERVER: Final = 200.0
 """Tokens for each server in the arms with a budget per server."""
 FIXED: Final = 0.1
 """Seconds before each retry in the arms with a fixed backoff."""
-YES_OR_NO: Final = {"yes": True, "true": True, "no": False, "false": False}
+YES_OR_NO: Final = {"yes": True, "no": False}
 
 
 class WrongPolicyError(Exception):
@@ -119,7 +119,7 @@ ARMS = {
 
 
 def parse_arm(text: str) -> Arm:
-    """Return an arm by its name, or one that differs from it: ``default:tokens=50,max_pool_size=20``.
+    """An arm by its name, or one that differs from it: ``default:tokens=50,max_pool_size=20``.
 
     Raises:
         WrongPolicyError: There is no such arm or field, or the value has another type.
@@ -130,10 +130,8 @@ def parse_arm(text: str) -> Arm:
     arm = ARMS[name]
     if not changes:
         return arm
-    values: dict[str, Any] = {}
-    for change in changes.split(","):
-        field, _, value = change.partition("=")
-        values[field] = _value(arm, field, value)
+    pairs = (change.partition("=") for change in changes.split(","))
+    values = {field: _value(arm, field, value) for field, _, value in pairs}
     return replace(arm, name=text, about=f"{arm.about}; {changes}", **values)
 
 
@@ -142,19 +140,16 @@ def _value(arm: Arm, name: str, text: str) -> Any:
     if name not in allowed:
         raise WrongPolicyError(f"a policy has no {name!r}; it has {', '.join(allowed)}")
     words = get_args(hint) if get_origin(hint := get_type_hints(Arm)[name]) is Literal else ()
-    if words:
-        if text not in words:
-            raise WrongPolicyError(f"{name}={text} is not one of {', '.join(words)}")
+    if text in words:
         return text
     kind = type(getattr(arm, name))
     try:
         value = YES_OR_NO[text.lower()] if kind is bool else kind(text)
     except (ValueError, KeyError):
         value = math.nan
-    if math.isnan(value):
-        raise WrongPolicyError(f"{name}={text} is not {kind.__name__}")
-    if value < 0:
-        raise WrongPolicyError(f"{name}={text} is negative")
+    if words or not value >= 0:
+        wanted = f"one of {', '.join(words)}" if words else f"{kind.__name__} of at least 0"
+        raise WrongPolicyError(f"{name}={text} is not {wanted}")
     return value
 
 
@@ -166,7 +161,6 @@ class FixedBackoff(OverloadRetry):
     """The same delay before each retry, without jitter."""
 
     def backoff(self, earlier_retries: int, jitter: float, server_hint: float | None = None) -> float:
-        """Return the delay."""
         return FIXED if server_hint is None else server_hint
 
 
@@ -176,7 +170,6 @@ class SuccessBudget(RetryBudget):
     __slots__ = ()
 
     def retry_succeeded(self, address: Address | None = None) -> None:
-        """Deposit 0.1."""
         self.first_attempt_succeeded(address)
 
     def retry_failed_otherwise(self, address: Address | None = None) -> None:
@@ -184,12 +177,7 @@ class SuccessBudget(RetryBudget):
 
 
 def client_options(arm: Arm, budget: RetryBudget | None = None) -> dict[str, Any]:
-    """Return the keyword arguments of `AsyncMongoClient` for one of the clients of `arm`.
-
-    Args:
-        arm: A motorlite arm.
-        budget: What `shared_budget` returned, for all clients of the process.
-    """
+    """The keyword arguments of `AsyncMongoClient` for one of the clients of `arm`; `budget` is the shared one."""
     options: dict[str, Any] = {"overload_policy": policy(arm), "maxPoolSize": arm.max_pool_size}
     if arm.budget == "shared":
         options["retry_budget"] = budget
@@ -209,12 +197,11 @@ def client_options(arm: Arm, budget: RetryBudget | None = None) -> dict[str, Any
 
 
 def shared_budget(arm: Arm) -> RetryBudget | None:
-    """Return the budget that all clients of `arm` use together, or None."""
+    """The budget that all clients of `arm` use together, or None."""
     return RetryBudget(arm.tokens) if arm.budget == "shared" else None
 
 
 def policy(arm: Arm) -> OverloadRetry:
-    """Return the policy of retries after errors of overload."""
     if arm.backoff == "revision":
         preset = OverloadRetry.revision_2026_07()
         return preset.with_options(max_retries=arm.retries, is_budgeted=arm.budget != "none")

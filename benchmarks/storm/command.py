@@ -35,7 +35,6 @@ DOCS: Final = ROOT / "docs"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of the command."""
     add = parser.add_argument
     add(
         "scenarios",
@@ -65,7 +64,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the scenarios, and write the report."""
     path = arguments.markdown or arguments.page or arguments.plots or arguments.read
     try:
         old = None if arguments.compare is None else load(arguments.compare)
@@ -93,20 +91,17 @@ def _read(arguments: argparse.Namespace, session: Session, path: Path) -> None:
     if arguments.markdown:
         print(tables.as_markdown(session))
     if arguments.page:
-        print(_write_page(session, path.with_name(path.name.removesuffix(".gz").removesuffix(".json") + ".html")))
+        from benchmarks.storm.report import page
+
+        target = path.with_name(path.name.removesuffix(".gz").removesuffix(".json") + ".html")
+        page.write(session, target)
+        print(target)
     if arguments.plots:
         from benchmarks.storm.report import plots
 
         print("\n".join(map(str, plots.for_docs(session, DOCS))) or "The session has no such scenario.")
     if arguments.read:
         print(tables.text(session))
-
-
-def _write_page(session: Session, path: Path) -> Path:
-    from benchmarks.storm.report import page
-
-    page.write(session, path)
-    return path
 
 
 def _agreement(arguments: argparse.Namespace) -> int:
@@ -117,14 +112,14 @@ def _agreement(arguments: argparse.Namespace) -> int:
     session = execute(steps, arguments.processes)
     save(session, arguments.out / "agreement.json.gz")
     found = list(agreement.rows(*(session.groups(agreement.SCENARIO, backend) for backend in ("sockets", "twin"))))
-    print(f"\n{markdown([agreement.HEAD, *(row.cells for row in found)])}")
+    print(f"\n{markdown([agreement.HEAD, *found])}")
     for group in session.all_groups():
         for reason in group.invalid:
             print(f"left out: {group.arm} on {group.backend}: {reason}")
-    missing = {arm.name for arm in arms} - {row.arm for row in found}
+    missing = {arm.name for arm in arms} - {row[0] for row in found}
     if missing:
         print(f"not compared: {', '.join(sorted(missing))}")
-    return 0 if found and not missing and all(row.agrees for row in found) else 1
+    return 0 if found and not missing and all(row[-1] == "agrees" for row in found) else 1
 
 
 def _ceiling() -> int:
@@ -158,7 +153,6 @@ def _plan(arguments: argparse.Namespace) -> list[Step]:
 
 
 def execute(steps: Sequence[Step], processes: int | None) -> Session:
-    """Make all runs, show their progress, and return them."""
     from rich.console import Console
 
     from benchmarks.storm.report.live import View
@@ -210,7 +204,9 @@ def _simulated(scenario: Scenario, arm: Arm, seed: int) -> Run:
 def _report(session: Session, out: Path) -> None:
     save(session, out / "storm.json.gz")
     try:
-        _write_page(session, out / "storm.html")
+        from benchmarks.storm.report import page
+
+        page.write(session, out / "storm.html")
     except ModuleNotFoundError as error:
         print(f"\nno page without {error.name}: pip install 'motorlite[bench]', then --page {out / 'storm.json.gz'}")
     print(f"\n{tables.text(session)}")

@@ -1,8 +1,8 @@
 """Shell: the application: sends its requests when they are due, and records what became of them.
 
-In an open loop, a request is due at a time that does not depend on earlier ones, and its latency counts from then. A
-generator that sends late, because its event loop was busy, so adds to the latency instead of leaving the wait out. How
-late it was is part of the result.
+A request is due at a time that does not depend on earlier ones, and its latency counts from then. A generator that
+sends late, because its event loop was busy, so adds to the latency instead of leaving the wait out. How late it was is
+part of the result.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from benchmarks.storm.drivers import DOCUMENTS
 from benchmarks.storm.results import STEP, Request
-from benchmarks.storm.timeline import arrivals, cancelled_after, load_at, times_of
+from benchmarks.storm.timeline import arrivals
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,11 +54,7 @@ class Record:
 class Application:
     """All callers of all clients of one process.
 
-    Args:
-        scenario: The load.
-        seed: Of all random numbers.
-        driver: The clients.
-        start: The beginning of the run, by the event loop's clock, which on sockets is the system's monotonic one.
+    `start` is the beginning of the run, by the event loop's clock, which on sockets is the system's monotonic one.
     """
 
     def __init__(self, scenario: Scenario, seed: int, driver: Driver, start: float) -> None:
@@ -76,14 +72,14 @@ class Application:
     async def run(self, on_step: Callable[[int, dict[str, float]], None]) -> Record:
         """Send everything, wait for the last outcomes, and return the record.
 
-        Args:
-            on_step: Called after each step with its number and the values of its series.
+        `on_step` is called after each step with its number and the values of its series.
         """
         watch = asyncio.create_task(self._watch(on_step))
-        if self._scenario.load.rate is None:
-            await self._closed_loop()
-        else:
-            await self._open_loop()
+        for arrival in arrivals(self._scenario, self._seed):
+            if arrival.due > self._now():
+                await self._until(arrival.due)
+            self._spawn(arrival.due, arrival.client, arrival.cancelled_after)
+        await self._until(self._scenario.seconds)
         patience = self._scenario.load.patience
         if self._open:
             await asyncio.wait(self._open, timeout=GRACE if patience is None else patience)
@@ -104,47 +100,13 @@ class Application:
         for due in self._open.values():
             self._ended(due, "timed_out")
 
-    # --- when ---
-
     def _now(self) -> float:
         return self._clock() - self._start
 
     async def _until(self, time: float) -> None:
         await asyncio.sleep(max(0.0, time - self._now()))
 
-    async def _open_loop(self) -> None:
-        for arrival in arrivals(self._scenario, self._seed):
-            if arrival.due > self._now():
-                await self._until(arrival.due)
-            self._spawn(arrival.due, arrival.client, arrival.cancelled_after)
-        await self._until(self._scenario.seconds)
-
-    async def _closed_loop(self) -> None:
-        load, seconds = self._scenario.load, self._scenario.seconds
-        most = max(load_at(self._scenario, time) for time in times_of(self._scenario))
-        async with asyncio.TaskGroup() as workers:
-            for number in range(round(load.clients * load.workers * most)):
-                workers.create_task(self._work(number))
-        await self._until(seconds)
-
-    async def _work(self, number: int) -> None:
-        load, seconds = self._scenario.load, self._scenario.seconds
-        dice = Random(f"worker {self._seed} {number}")
-        # Not all at once: a worker's first request is due within its first pause.
-        await self._until(dice.random() * (load.think or 0.01))
-        while (now := self._now()) < seconds:
-            if number >= round(load.clients * load.workers * load_at(self._scenario, now)):
-                # A little later, so that rounding cannot leave it just before the change.
-                await self._until(0.001 + min([seconds, *(time for time in times_of(self._scenario) if time > now)]))
-                continue
-            task = self._spawn(now, number % load.clients, cancelled_after(load, dice))
-            await asyncio.wait([task], timeout=seconds - now)
-            # Even without a pause, other workers and the driver have their turn.
-            await asyncio.sleep(dice.expovariate(1 / load.think) if load.think else 0)
-
-    # --- what ---
-
-    def _spawn(self, due: float, client: int, after: float) -> asyncio.Task[None]:
+    def _spawn(self, due: float, client: int, after: float) -> None:
         self.record.counts["offered"] += 1
         task = asyncio.create_task(self._request(due, client))
         self._open[task] = due
@@ -152,7 +114,6 @@ class Application:
         if after != inf:
             timer = asyncio.get_running_loop().call_later(max(0.0, due + after - self._now()), task.cancel)
             task.add_done_callback(lambda _: timer.cancel())
-        return task
 
     async def _request(self, due: float, client: int) -> None:
         late = self._now() - due
@@ -185,21 +146,14 @@ class Application:
         self.record.counts[outcome] += 1
         self.record.requests.append(Request(due, max(due, self._now()), outcome))
 
-    # --- measurement ---
-
     async def _watch(self, on_step: Callable[[int, dict[str, float]], None]) -> None:
         before: Counter[str] = Counter()
         for step in range(round(self._scenario.seconds / STEP)):
             await self._until((step + 1) * STEP)
             counts = Counter(self.record.counts)
             new, before = counts - before, counts
-            values = {
-                "offered": float(new["offered"]),
-                "goodput": float(new["ok"]),
-                "timed_out": float(new["timed_out"]),
-                "failed": float(new["failed"] + new["rejected"]),
-                "cancelled": float(new["cancelled"]),
-            }
+            values = {name: float(new[name]) for name in ("offered", "timed_out", "cancelled")}
+            values |= {"goodput": float(new["ok"]), "failed": float(new["failed"] + new["rejected"])}
             shown = self._driver.figures()
             for name, value in shown.items():
                 self.record.values.setdefault(name, []).append(value)

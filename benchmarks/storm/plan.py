@@ -42,12 +42,8 @@ def plan(
 ) -> Iterator[Step]:
     """Yield all runs: those on sockets first, arm by arm within a seed, so that drifts of the machine hit all arms.
 
-    Args:
-        scenarios: In the order of the report.
-        arms: Instead of those that the scenarios name.
-        seeds: How many.
-        backend: Instead of the scenarios' own: sockets for the standard ones, the simulation for the others.
-        is_quick: Leave most to the simulation, unless `backend` says otherwise.
+    `arms` and `backend` replace those of the scenarios: sockets for the standard ones, the simulation for the others,
+    and with `is_quick` for most of the standard ones too.
     """
     later: list[Step] = []
     for scenario in scenarios:

@@ -37,13 +37,7 @@ OUTCOMES: Final = ("ok", "rejected", "timed_out", "failed", "cancelled")
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request of the application.
-
-    Attributes:
-        due: When it was due (open loop) or sent (closed loop), in seconds after the start of the run.
-        ended: When the application had its outcome.
-        outcome: One of `OUTCOMES`.
-    """
+    """One request of the application: when it was due and when it ended, in seconds after the start of the run."""
 
     due: float
     ended: float
@@ -100,7 +94,6 @@ class Run:
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> Run:
-        """The reverse of `to_json`."""
         columns = document["requests"]
         due = list(accumulate(columns["due"]))
         requests = [

@@ -11,12 +11,9 @@ class Load:
     """What the application wants, whatever the driver makes of it.
 
     Attributes:
-        rate: Requests per second of all clients together: an open loop, in which requests are due at random times
-            (Poisson) and latency counts from then. None: a closed loop, in which each worker sends its next request
-            when the last has ended.
+        rate: Requests per second of all clients together, due at random times (Poisson) whatever becomes of earlier
+            ones. Latency counts from then.
         clients: Clients (each with its own pool and its own retry budget).
-        workers: Concurrent callers per client in a closed loop.
-        think: Mean pause (seconds) of a worker between two requests of a closed loop.
         patience: `timeoutMS` of each request, in seconds. None: no limit.
         application_retries: Immediate retries by the application itself, around the driver.
         cancelled: The share of requests that the application cancels, at a random time within `patience` or 100 ms.
@@ -24,10 +21,8 @@ class Load:
             Clients that have been at work for a while have as many as their busiest moment needed.
     """
 
-    rate: float | None
+    rate: float
     clients: int = 10
-    workers: int = 1
-    think: float = 0.0
     patience: float | None = None
     application_retries: int = 0
     cancelled: float = 0.0
@@ -81,7 +76,7 @@ class Change:
     """What is different from `start` to `end` (seconds after the beginning of the run).
 
     Attributes:
-        load: Multiplies the rate (open loop) or the number of active workers (closed loop).
+        load: Multiplies the rate.
         capacity: Multiplies the work and the admission rate of the servers.
         servers: The indices of the servers that it concerns; empty: all.
         down: The servers refuse connections and close those that are open; the primary among them fails over.
@@ -134,14 +129,13 @@ class Scenario:
 
     @property
     def overload(self) -> tuple[float, float]:
-        """Start and end of the overload, in seconds."""
         if not self.changes:
             return (0.0, self.seconds)
         return (min(change.start for change in self.changes), max(change.end for change in self.changes))
 
 
 def shortened(scenario: Scenario, seconds: float) -> Scenario:
-    """Return the same scenario in `seconds`; its changes come earlier and are shorter in proportion."""
+    """The same scenario in `seconds`; its changes come earlier and are shorter in proportion."""
     part = seconds / scenario.seconds
     changes = tuple(replace(change, start=change.start * part, end=change.end * part) for change in scenario.changes)
     return replace(scenario, seconds=seconds, changes=changes)
@@ -150,16 +144,16 @@ def shortened(scenario: Scenario, seconds: float) -> Scenario:
 def reshaped(
     scenario: Scenario, *, capacity: float | None = None, clients: int | None = None, rate: float | None = None
 ) -> Scenario:
-    """Return the scenario for another deployment.
+    """The scenario for another deployment.
 
     Args:
         scenario: The scenario.
         capacity: Requests per second of each server. The load grows or shrinks with it, unless `rate` is set.
-        clients: The number of clients. The workers of a closed loop are per client.
-        rate: Requests per second of an open loop outside of the overload.
+        clients: The number of clients.
+        rate: Requests per second outside of the overload.
 
     Raises:
-        ValueError: The scenario is a closed loop, which has no rate, or a number is not positive.
+        ValueError: A number is not positive.
     """
     for name, number in (("capacity", capacity), ("clients", clients), ("rate", rate)):
         if number is not None and not number > 0:
@@ -170,12 +164,6 @@ def reshaped(
         servers = tuple(
             replace(server, work=server.work * part, admission_rate=server.admission_rate * part) for server in servers
         )
-        if load.rate is not None:
-            load = replace(load, rate=load.rate * part)
-    if rate is not None:
-        if load.rate is None:
-            raise ValueError(f"{scenario.name} is a closed loop: its callers send as fast as they get answers")
-        load = replace(load, rate=rate)
-    if clients is not None:
-        load = replace(load, clients=clients)
+        load = replace(load, rate=load.rate * part)
+    load = replace(load, rate=load.rate if rate is None else rate, clients=clients or load.clients)
     return replace(scenario, load=load, servers=servers)

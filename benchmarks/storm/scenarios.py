@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
+import runpy
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from benchmarks.storm.scenario import Change, Load, Scenario, Server
 
@@ -214,26 +214,22 @@ class NoScenarioError(Exception):
 
 
 def load(path: Path) -> list[Scenario]:
-    """Return the scenarios of a Python file: its `SCENARIO` or its `SCENARIOS`.
+    """The scenarios of a Python file: its `SCENARIO` or its `SCENARIOS`.
 
     Raises:
         NoScenarioError: The file cannot be read, or has neither.
     """
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None or not path.is_file():
+    if not path.is_file():
         raise NoScenarioError(f"{path} is no Python file")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    one: Any = getattr(module, "SCENARIO", None)
-    several: Any = getattr(module, "SCENARIOS", () if one is None else (one,))
-    found = list(several)
+    module = runpy.run_path(str(path))
+    found = list(module.get("SCENARIOS", [module.get("SCENARIO")]))
     if not found or not all(isinstance(scenario, Scenario) for scenario in found):
         raise NoScenarioError(f"{path} defines neither SCENARIO nor SCENARIOS, as benchmarks.storm.scenario has them")
     return found
 
 
 def find(names: Sequence[str]) -> list[Scenario]:
-    """Return the scenarios with these names, in this order.
+    """The scenarios with these names, in this order.
 
     A name is that of a scenario, of a sweep, "standard", "all", or the path of a file.
 
@@ -246,11 +242,8 @@ def find(names: Sequence[str]) -> list[Scenario]:
     groups.update({scenario.name: [scenario] for scenario in flat})
     found: list[Scenario] = []
     for name in names:
-        if name.endswith(".py"):
-            found += load(Path(name))
-        elif name in groups:
-            found += groups[name]
-        else:
+        if not name.endswith(".py") and name not in groups:
             known = ", ".join([STANDARD, ALL, *shipped])
             raise NoScenarioError(f"there is no scenario {name!r}; there are {known}, and any path to a .py file")
+        found += groups[name] if name in groups else load(Path(name))
     return list({scenario.name: scenario for scenario in found}.values())

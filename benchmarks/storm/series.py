@@ -25,18 +25,12 @@ STARVED: Final = 0.1
 SLOW: Final = 0.02
 """Seconds that the server may take for a request, in the mean. What is measured is the ingress, not the server."""
 _COUNTED: Final = ("attempts", "rejected", "connections")
-_TOTALS: Final = (*_COUNTED, "backlog")
-_SERIES_OF: Final = {
-    "ok": "goodput",
-    "rejected": "failed",
-    "failed": "failed",
-    "timed_out": "timed_out",
-    "cancelled": "cancelled",
-}
+# Where the series of an outcome has another name.
+_SERIES_OF: Final = {"ok": "goodput", "rejected": "failed"}
 
 
 def schedule(scenario: Scenario, seed: int) -> list[tuple[float, dict[str, Any]]]:
-    """Return the orders for the ingress, with their times: the limits begin with the run."""
+    """The orders for the ingress, with their times: the limits begin with the run."""
     found: list[tuple[float, dict[str, Any]]] = [
         (0.0, {"order": "reset", "servers": [asdict(server) for server in scenario.servers], "seed": seed})
     ]
@@ -54,24 +48,17 @@ def schedule(scenario: Scenario, seed: int) -> list[tuple[float, dict[str, Any]]
 
 
 def series(scenario: Scenario, record: Record, reports: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]:
-    """Return all series.
-
-    Args:
-        scenario: The scenario.
-        record: What the application saw.
-        reports: The totals of the ingress at the end of each step, beginning with those at the start of the run.
-    """
+    """All series; `reports` are the totals of the ingress at the end of each step, after those at the start."""
     steps = round(scenario.seconds / STEP)
     found: dict[str, list[float]] = {
         name: [0.0] * steps for name in ("offered", "goodput", "timed_out", "failed", "cancelled")
     }
     for request in record.requests:
         _count(found["offered"], request.due)
-        _count(found[_SERIES_OF[request.outcome]], request.ended)
-    totals = [{name: sum(server[name] for server in report["figures"]) for name in _TOTALS} for report in reports]
-    for name in _COUNTED:
-        found[name] = [after[name] - before[name] for before, after in pairwise(totals)]
-    found["server_queue"] = [(after["backlog"] - before["backlog"]) / STEP for before, after in pairwise(totals)]
+        _count(found[_SERIES_OF.get(request.outcome, request.outcome)], request.ended)
+    each = [live(before, after) for before, after in pairwise(reports)]
+    for name in (*_COUNTED, "server_queue"):
+        found[name] = [values[name] for values in each]
     for name in ("client_queue", "tokens"):
         found[name] = record.values.get(name, [])
     found["capacity"] = [capacity_at(scenario, (step + 0.5) * STEP) * STEP for step in range(steps)]
@@ -85,26 +72,18 @@ def _count(values: list[float], time: float) -> None:
 
 
 def live(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, float]:
-    """Return the values of one step, from two reports of the ingress."""
+    """The values of one step, from two reports of the ingress."""
     values = {
-        name: float(sum(a[name] - b[name] for b, a in zip(before["figures"], after["figures"], strict=True)))
-        for name in _TOTALS
+        name: sum(a[name] for a in after["figures"]) - sum(b[name] for b in before["figures"])
+        for name in (*_COUNTED, "backlog")
     }
-    values["server_queue"] = values.pop("backlog") / STEP
-    return values
+    return {**values, "server_queue": values.pop("backlog") / STEP}
 
 
 def invalid(
     record: Record, reports: Sequence[Mapping[str, Any]], surprises: Mapping[str, int], cores: float = 0.0
 ) -> list[str]:
-    """Return the reasons why a run must not be used.
-
-    Args:
-        record: What the application saw.
-        reports: The reports of the ingress.
-        surprises: Errors that nothing explains.
-        cores: CPU seconds per second of the clients' process.
-    """
+    """The reasons why a run must not be used; `cores` are CPU seconds per second of the clients' process."""
     found: list[str] = []
     busiest = _busiest([report["cpu"] for report in reports])
     if busiest > MARGIN:
@@ -127,7 +106,7 @@ def invalid(
 
 
 def _busiest(seconds: Sequence[float]) -> float:
-    """Return the most CPU time in one second, from the totals at each step."""
+    """The most CPU time in one second, from the totals at each step."""
     span = round(1 / STEP)
     if len(seconds) <= span:
         return (seconds[-1] - seconds[0]) / (STEP * max(1, len(seconds) - 1))

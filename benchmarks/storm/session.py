@@ -18,6 +18,7 @@ from benchmarks.storm.summary import Estimate, Summary, over_seeds, summarize
 
 KIND: Final = "motorlite storm"
 SCHEMA: Final = 1
+CPUS: Final = Path("/proc/cpuinfo")
 
 
 class SessionError(Exception):
@@ -80,20 +81,10 @@ class Session:
         return summary
 
     def scenario(self, name: str) -> Scenario:
-        """The scenario of that name.
-
-        Raises:
-            KeyError: There is none.
-        """
-        for scenario in self.scenarios:
-            if scenario.name == name:
-                return scenario
-        raise KeyError(name)
+        return {scenario.name: scenario for scenario in self.scenarios}[name]
 
     def backends(self, scenario: str) -> list[str]:
-        """Those that have runs of a scenario: sockets first."""
-        found = {record.run.backend for record in self.records if record.run.scenario == scenario}
-        return sorted(found)
+        return sorted({record.run.backend for record in self.records if record.run.scenario == scenario})
 
     def sweep(self, family: str, backend: str) -> dict[str, dict[tuple[float, ...], Group]]:
         """The groups of a family by arm and by their place in the sweep."""
@@ -111,7 +102,13 @@ class Session:
         for record in self.records:
             if (record.run.scenario, record.run.backend) == (scenario, backend):
                 by_arm.setdefault(record.run.arm, []).append(record)
-        return [_group(scenario, arm, backend, records) for arm, records in by_arm.items() if records]
+        found = []
+        for arm, records in by_arm.items():
+            valid = tuple(record for record in records if not record.run.invalid)
+            reasons = tuple(dict.fromkeys(reason for record in records for reason in record.run.invalid))
+            if records:
+                found.append(Group(scenario, arm, backend, valid, reasons, len(records) - len(valid)))
+        return found
 
     def all_groups(self) -> list[Group]:
         return [
@@ -122,34 +119,24 @@ class Session:
         ]
 
 
-def _group(scenario: str, arm: str, backend: str, records: list[Record]) -> Group:
-    valid = tuple(record for record in records if not record.run.invalid)
-    reasons = tuple(dict.fromkeys(reason for record in records for reason in record.run.invalid))
-    return Group(scenario, arm, backend, valid, reasons, len(records) - len(valid))
-
-
 def machine(command: str = "") -> dict[str, str]:
     """What every session says of where and when it was made."""
     one, five, _ = os.getloadavg()
     return {
         "command": command,
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        "cpu": f"{os.cpu_count()} x {cpu_model()}",
+        "cpu": f"{os.cpu_count()} x {_cpu_model()}",
         "load average": f"{one:.1f}, {five:.1f} before",
         "system": f"{platform.system()} {platform.release()}",
         "python": f"{platform.python_implementation()} {platform.python_version()}",
     }
 
 
-def cpu_model(information: Path = Path("/proc/cpuinfo")) -> str:
+def _cpu_model() -> str:
     """The name of the processor, or of its kind where the system does not tell."""
-    try:
-        lines = information.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        lines = []
-    for line in lines:
+    for line in CPUS.read_text(encoding="utf-8", errors="replace").splitlines():
         name, _, value = line.partition(":")
-        if name.strip() == "model name" and value.strip():
+        if name.strip() == "model name":
             return value.strip()
     return platform.machine()
 
@@ -160,7 +147,7 @@ def save(session: Session, path: Path) -> None:
         "kind": KIND,
         "schema": SCHEMA,
         "facts": session.facts,
-        "scenarios": [_scenario_document(scenario) for scenario in session.scenarios],
+        "scenarios": [{**asdict(scenario), "tags": sorted(scenario.tags)} for scenario in session.scenarios],
         "arms": [asdict(arm) for arm in session.arms],
         "runs": [{**record.run.to_json(), "summary": asdict(record.summary)} for record in session.records],
     }
@@ -199,10 +186,6 @@ def load(path: Path) -> Session:
 def _record(document: dict[str, Any]) -> Record:
     summary = document.pop("summary")
     return Record(Run.from_json(document), Summary(**summary))
-
-
-def _scenario_document(scenario: Scenario) -> dict[str, Any]:
-    return {**asdict(scenario), "tags": sorted(scenario.tags)}
 
 
 def _scenario(document: dict[str, Any]) -> Scenario:

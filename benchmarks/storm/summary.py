@@ -102,11 +102,11 @@ def student(freedom: int) -> float:
 
 
 def summarize(run: Run) -> Summary:
-    """The figures of a run."""
     start, end = run.overload
     goodput = total(run, "goodput", start, end)
     since = {name: total(run, name, start, run.seconds) for name in ("offered", "goodput", "attempts")}
     late = end - SETTLED * (end - start)
+    after = _share(run, end, run.seconds)
     kept = [request for request in run.requests if request.outcome != "cancelled"]
     latencies = sorted(request.ended - request.due if request.outcome == "ok" else math.inf for request in kept)
     successes = sum(request.outcome == "ok" for request in kept)
@@ -115,7 +115,7 @@ def summarize(run: Run) -> Summary:
         requests=len(run.requests),
         goodput=_ratio(goodput, min(end, run.seconds) - start),
         share=_share(run, start, end),
-        after=_at_most_one(_share(run, end, run.seconds)),
+        after=after if math.isnan(after) else min(1.0, after),
         amplification=_ratio(since["attempts"], since["offered"]),
         settled=_ratio(total(run, "attempts", late, end), total(run, "offered", late, end)),
         per_success=_ratio(since["attempts"], since["goodput"]),
@@ -168,10 +168,6 @@ def _share(run: Run, start: float, end: float) -> float:
     """Goodput as a share of what was attainable."""
     offered, goodput, capacity = (total(run, name, start, end) for name in ("offered", "goodput", "capacity"))
     return _ratio(goodput, min(offered, capacity))
-
-
-def _at_most_one(value: float) -> float:
-    return value if math.isnan(value) else min(1.0, value)
 
 
 def total(run: Run, name: str, start: float, end: float) -> float:

@@ -1,4 +1,4 @@
-"""Pure: what happens when: the requests of an open loop by seed, and what changes mean for the load and the servers."""
+"""Pure: what happens when: the requests of a run by seed, and what changes mean for the load and the servers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from benchmarks.storm.scenario import Change, Load, Scenario
+    from benchmarks.storm.scenario import Change, Scenario
 
 UNLIMITED: Final = 0.1
 """Seconds within which a request without patience is cancelled."""
@@ -18,18 +18,15 @@ ELECTION: Final = 1.0
 
 
 class Arrival(NamedTuple):
-    """A request of the application."""
+    """A request of the application: seconds after the start of the run, and the number of its client."""
 
-    # Seconds after the start of the run.
     due: float
-    # The number of its client.
     client: int
     # Seconds after which the application cancels it; infinity: it does not.
     cancelled_after: float
 
 
 def load_at(scenario: Scenario, now: float) -> float:
-    """Return the factor of the load at a time of the run."""
     factor = 1.0
     for change in scenario.changes:
         if change.start <= now < change.end:
@@ -38,33 +35,26 @@ def load_at(scenario: Scenario, now: float) -> float:
 
 
 def arrivals(scenario: Scenario, seed: int) -> Iterator[Arrival]:
-    """Yield the requests of an open loop, in the order in which they are due.
+    """Yield the requests, in the order in which they are due.
 
     A Poisson process: the gaps of a process of rate 1 are stretched by the rate of the moment, so that the requests
     before a change of the load do not depend on it.
     """
     load = scenario.load
-    assert load.rate is not None, "closed loops have no arrivals"
     dice, choices = Random(f"arrivals {seed}"), Random(f"choices {seed}")
-    changes = scenario.changes
-    times = sorted({0.0, scenario.seconds, *(at for change in changes for at in (change.start, change.end))})
+    patience = UNLIMITED if load.patience is None else load.patience
     now, left = 0.0, dice.expovariate(1.0)
-    for end in times[1:]:
+    for end in sorted({*times_of(scenario), scenario.seconds})[1:]:
         end = min(end, scenario.seconds)
         rate = load.rate * load_at(scenario, now)
         while rate and now + left / rate < end:
             now += left / rate
             left = dice.expovariate(1.0)
-            yield Arrival(now, choices.randrange(load.clients), cancelled_after(load, choices))
+            client = choices.randrange(load.clients)
+            is_cancelled = load.cancelled and choices.random() < load.cancelled
+            yield Arrival(now, client, choices.random() * patience if is_cancelled else inf)
         left -= (end - now) * rate
         now = end
-
-
-def cancelled_after(load: Load, dice: Random) -> float:
-    """Return after how many seconds the application cancels its next request; infinity: it does not."""
-    if not load.cancelled or dice.random() >= load.cancelled:
-        return inf
-    return dice.random() * (UNLIMITED if load.patience is None else load.patience)
 
 
 class Condition(NamedTuple):
@@ -79,20 +69,18 @@ class Condition(NamedTuple):
 
 
 def times_of(scenario: Scenario) -> list[float]:
-    """Return 0 and the times at which something changes, in order."""
+    """0 and the times at which something changes, in order."""
     return sorted({0.0, *(at for change in scenario.changes for at in (change.start, change.end))})
 
 
 def condition(scenario: Scenario, server: int, now: float) -> Condition:
-    """Return what is different about a server, by its index, at a time."""
-    capacity, failure_rate, is_down, is_unreachable = 1.0, scenario.servers[server].failure_rate, False, False
-    for change in scenario.changes:
-        if _concerns(change, server) and change.start <= now < change.end:
-            capacity *= change.capacity
-            failure_rate = failure_rate if change.failure_rate is None else change.failure_rate
-            is_down = is_down or change.down
-            is_unreachable = is_unreachable or change.unreachable
-    return Condition(capacity, failure_rate, is_down, is_unreachable)
+    """What is different about a server, by its index, at a time."""
+    changes = [one for one in scenario.changes if _concerns(one, server) and one.start <= now < one.end]
+    capacity, failure_rate = 1.0, scenario.servers[server].failure_rate
+    for change in changes:
+        capacity *= change.capacity
+        failure_rate = failure_rate if change.failure_rate is None else change.failure_rate
+    return Condition(capacity, failure_rate, any(one.down for one in changes), any(one.unreachable for one in changes))
 
 
 def _concerns(change: Change, server: int) -> bool:
@@ -100,7 +88,7 @@ def _concerns(change: Change, server: int) -> bool:
 
 
 def elections(scenario: Scenario) -> list[tuple[float, int | None]]:
-    """Return who is the primary from when on: (time, index of the server or None), beginning with the first at 0.
+    """Who is the primary from when on: (time, index of the server or None), beginning with the first at 0.
 
     When the primary goes down, the first member that is up replaces it `ELECTION` seconds later, and keeps the office.
     """
@@ -118,20 +106,22 @@ def elections(scenario: Scenario) -> list[tuple[float, int | None]]:
 
 
 def readers(read_preference: str, count: int, primary: int | None) -> tuple[int, ...]:
-    """Return the servers, by index, that requests with a read preference may use while all of them are up."""
+    """The servers, by index, that requests with a read preference may use while all of them are up."""
     secondaries = tuple(index for index in range(count) if index != primary)
     at_primary = () if primary is None else (primary,)
-    if count == 1 or read_preference == "nearest":
-        return tuple(range(count))
-    if read_preference == "primary":
-        return at_primary
-    if read_preference == "primaryPreferred":
-        return at_primary or secondaries
-    return secondaries if read_preference == "secondary" else secondaries or at_primary
+    if count == 1:
+        return (0,)
+    return {
+        "primary": at_primary,
+        "primaryPreferred": at_primary or secondaries,
+        "secondary": secondaries,
+        "secondaryPreferred": secondaries or at_primary,
+        "nearest": tuple(range(count)),
+    }[read_preference]
 
 
 def capacity_at(scenario: Scenario, now: float) -> float:
-    """Return how many requests per second the servers that requests may use can answer."""
+    """How many requests per second the servers that requests may use can answer."""
     primary = [who for since, who in elections(scenario) if since <= now][-1]
     total = 0.0
     for index in readers(scenario.read_preference, len(scenario.servers), primary):

@@ -17,9 +17,10 @@ from bson.int64 import Int64
 from bson.objectid import ObjectId
 
 from benchmarks import virtual
+from benchmarks.arms import LIBRARIES
 from benchmarks.documents import HELLO, document, reply_to
-from benchmarks.storm.arms import client_options
-from benchmarks.storm.drivers import DOCUMENTS, Motorlite
+from benchmarks.storm.drivers import DOCUMENTS, OVERLOADED, Motorlite
+from benchmarks.storm.ingress import messages
 from benchmarks.storm.ingress.orders import Orders
 from benchmarks.storm.ingress.ports import ClientLink, Port
 from benchmarks.storm.load import Application
@@ -42,8 +43,6 @@ if TYPE_CHECKING:
 WARM_SECONDS: Final = 1.0
 """Simulated time for opening connections before a run."""
 _SET: Final = "storm"
-# Where the name of the command begins in a message without document sequences.
-_NAME_AT: Final = 26
 
 
 # --- servers ---
@@ -56,35 +55,33 @@ class _Mongod:
         self._servers = servers
         self._address = address
         self._process = ObjectId()
-        # The hellos that are answered when something changes: how to answer, and when at the latest.
-        self._awaited: dict[int, tuple[bytes, _MemoryLink, asyncio.TimerHandle]] = {}
-        self._number = 0
+        # The hellos that are answered when something changes, and when at the latest.
+        self._awaited: dict[tuple[bytes, _MemoryLink], asyncio.TimerHandle] = {}
 
     def receive(self, message: bytes, link: _MemoryLink) -> None:
         """Answer a message of a client, now or later."""
-        name = message[_NAME_AT : message.find(0, _NAME_AT)]
+        name = messages.parse(message).command
         if name == b"find":
             number = bson.decode(message[21:])["filter"]["_id"]
             link.write(reply_to(message, FOUND[number]))
-        elif name in (b"hello", b"isMaster", b"ismaster"):
+        elif name in HELLOS:
             request = bson.decode(message[21:])
-            if request.get("topologyVersion") != self._version():
+            if request.get("topologyVersion") == self._version():
+                wait = request["maxAwaitTimeMS"] / 1000
+                timer = asyncio.get_running_loop().call_later(wait, self._answer, message, link)
+                self._awaited[message, link] = timer
+            else:
                 link.write(reply_to(message, self._hello()))
-                return
-            self._number += 1
-            timer = asyncio.get_running_loop().call_later(request["maxAwaitTimeMS"] / 1000, self._answer, self._number)
-            self._awaited[self._number] = (message, link, timer)
         else:
             link.write(reply_to(message, OK))
 
     def announce(self) -> None:
         """Answer the hellos that wait for a change."""
-        for number in list(self._awaited):
-            self._answer(number)
+        for message, link in list(self._awaited):
+            self._answer(message, link)
 
-    def _answer(self, number: int) -> None:
-        message, link, timer = self._awaited.pop(number)
-        timer.cancel()
+    def _answer(self, message: bytes, link: _MemoryLink) -> None:
+        self._awaited.pop((message, link)).cancel()
         link.write(reply_to(message, self._hello()))
 
     def _version(self) -> dict[str, Any]:
@@ -101,6 +98,7 @@ class _Mongod:
         return bson.encode(reply)
 
 
+HELLOS: Final = (b"hello", b"isMaster", b"ismaster")
 OK: Final = bson.encode({"ok": 1.0})
 FOUND: Final = [
     bson.encode({"cursor": {"firstBatch": [document(number)], "id": Int64(0), "ns": "storm.c"}, "ok": 1.0})
@@ -120,7 +118,6 @@ class _Servers:
         self._elections = elections(scenario)
 
     def begin(self, at: float) -> None:
-        """Hold the elections of a run that begins at a time."""
         for when, index in self._elections[1:]:
             primary = None if index is None else self.addresses[index]
             asyncio.get_running_loop().call_at(at + when, self._elect, primary)
@@ -137,8 +134,6 @@ class _Servers:
         return f"mongodb://{hosts}/" + (f"?replicaSet={_SET}" if len(self.addresses) > 1 else "")
 
     def connector(self, kind: type[MemoryStream], runtime: Runtime, _tls: object, _proxy: object = None) -> Connector:
-        """What opens the connections of a client."""
-
         async def connect(address: Address, framer: Framer, until: float) -> MemoryStream:
             port = self.ports[address]
             if not port.is_open:
@@ -179,7 +174,6 @@ class _MemoryLink(ClientLink):
             self._received(bytes(data))
 
     def client_closed(self, _stream: MemoryStream) -> None:
-        """The client has closed its end."""
         self.close()
 
     def _forward(self, message: bytes) -> None:
@@ -236,12 +230,10 @@ class _PeerRetries(RetryStrategy):
         self._policy = OverloadRetry.revision_2026_07()
 
     @property
-    def budget(self) -> None:
-        """None."""
+    def budget(self) -> None: ...
 
     def retry_after(self, request: RetryRequest, reason: RetryReason) -> RetryAction:
-        """Decide as the specifications of the peers do."""
-        if "SystemOverloadedError" in request.error_labels:
+        if OVERLOADED in request.error_labels:
             action = self._policy.retry_after(request, reason)
             is_late = action.duration is not None and request.remaining is not None
             return RetryAction.no_retry() if is_late and action.duration >= request.remaining else action  # type: ignore[operator]
@@ -257,6 +249,7 @@ class _Simulated(Motorlite):
         if self._is_peer:
             arm = replace(arm, retries=2, backoff="revision", budget="none")
         super().__init__(servers.uri, arm, scenario)
+        self.library = LIBRARIES["motorlite"]
         kind = _PeerStream if self._is_peer else MemoryStream
         self._world = Dependencies(
             connector=partial(servers.connector, kind),
@@ -265,10 +258,8 @@ class _Simulated(Motorlite):
         )
 
     def options(self) -> dict[str, Any]:
-        found = client_options(self.arm, self._budget)
-        if self._is_peer:
-            found["retry_strategy"] = _PeerRetries(has_limit=self.patience is not None)
-        return found if self.patience is None else {**found, "timeoutMS": self.patience * 1000}
+        peer = {"retry_strategy": _PeerRetries(has_limit=self.patience is not None)} if self._is_peer else {}
+        return {**super().options(), **peer}
 
     def make(self) -> Any:
         return virtual.client(self.uri, self._world, **self.options())
@@ -278,12 +269,9 @@ class _Simulated(Motorlite):
 
 
 def simulate(scenario: Scenario, arm: Arm, seed: int = 1) -> Run:
-    """Simulate one run.
+    """Simulate one run of a motorlite arm, or of PyMongo Async or Motor, whose retries and pools are imitated.
 
-    Args:
-        scenario: The scenario.
-        arm: A motorlite arm, or one of PyMongo Async or Motor, whose retries and pools are imitated.
-        seed: Of all random numbers. The requests of an open loop are the same for all arms.
+    `seed` is that of all random numbers. The requests are the same for all arms.
 
     Raises:
         ValueError: The driver of the arm is not modelled.

@@ -5,31 +5,22 @@ For in-memory streams only: the clock would jump while a real socket, thread or 
 
 from __future__ import annotations
 
-import asyncio
 import os
-import selectors
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 import trio
 import trio.testing
 
+from benchmarks.virtual import LIMIT, START, DeadlockError, VirtualTimeLoop
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+__all__ = ["BACKENDS", "LIMIT", "START", "DeadlockError", "VirtualTimeLoop", "backend", "is_deadlocked", "trio_clock"]
+
 # `make quick` runs on one of them.
 BACKENDS: Final = tuple(os.environ.get("MOTORLITE_TEST_BACKENDS", "asyncio,trio").split(","))
-# Not zero, to expose code that mistakes a deadline or a time of 0.0 for "none".
-START: Final = 1000.0
-# Ends a test whose background work keeps it waiting forever.
-LIMIT: Final = START + 86_400.0
-
-
-class DeadlockError(RuntimeError):
-    """All tasks wait, and nothing scheduled could wake one (or a whole virtual day has passed)."""
-
-    def __init__(self) -> None:
-        super().__init__("deadlock: every task waits for something that will not happen")
 
 
 def backend(name: str) -> tuple[str, dict[str, Any]]:
@@ -37,42 +28,6 @@ def backend(name: str) -> tuple[str, dict[str, Any]]:
     if name == "asyncio":
         return name, {"loop_factory": VirtualTimeLoop}
     return name, {"clock": trio_clock()}
-
-
-class _JumpSelector(selectors.DefaultSelector):
-    """Advances the loop's clock instead of sleeping when nothing is ready."""
-
-    loop: VirtualTimeLoop
-
-    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        events = super().select(0)
-        if events or timeout == 0:
-            return events
-        if timeout is None or self.loop.time() > LIMIT:
-            raise DeadlockError
-        self.loop.advance(timeout)
-        return events
-
-
-class VirtualTimeLoop(asyncio.SelectorEventLoop):
-    """An event loop whose time passes only while every task waits."""
-
-    def __init__(self) -> None:
-        self._now = START
-        selector = _JumpSelector()
-        super().__init__(selector)
-        selector.loop = self
-
-    def time(self) -> float:
-        return self._now
-
-    def advance(self, seconds: float) -> None:
-        """Advance the clock, exactly to the next timer: a sum of floats may miss it by a rounding error."""
-        target = self._now + seconds
-        timers: list[asyncio.TimerHandle] = getattr(self, "_scheduled")  # noqa: B009  # not in the stubs
-        if timers and abs(timers[0].when() - target) < 1e-6:
-            target = timers[0].when()
-        self._now = target
 
 
 def trio_clock() -> trio.testing.MockClock:

@@ -15,9 +15,15 @@ from benchmarks.storm.scenario import Server
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_EPILOG: Final = (
-    "Orders come as lines of JSON on standard input (benchmarks/storm/ingress/orders.py); it ends with them."
-)
+# The fields of `Server` that are no parameters of the server.
+COSTS: Final = {
+    "--work": "units of work per second; an admitted request costs one",
+    "--rejection-cost": "units of a rejection",
+    "--handshake-cost": "units of a new connection",
+    "--latency": "seconds of a request beside its place in the queue",
+    "--failure-rate": "the share of admitted requests that fail with an overload error",
+    "--base-backoff": "`baseBackoffMS` in rejections, in seconds",
+}
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -25,35 +31,18 @@ def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.storm.ingress",
         description="A proxy that does what the ingress limiters of MongoDB 8.2 do, in front of any MongoDB server.",
-        epilog=_EPILOG,
+        epilog="Lines of JSON on standard input are orders (benchmarks/storm/ingress/orders.py); it ends with them.",
     )
-    parser.add_argument(
-        "--server",
-        metavar="LISTEN=TARGET",
-        action="append",
-        required=True,
-        help="the addresses where clients connect to, and of the server (127.0.0.1:27018=127.0.0.1:27017); repeatable",
-    )
-    parser.add_argument(
-        "--setParameter", metavar="NAME=VALUE", action="append", default=[], help=f"repeatable: {', '.join(NAMES)}"
-    )
+    add = parser.add_argument
+    server = "the addresses where clients connect to, and of the server (127.0.0.1:27018=127.0.0.1:27017); repeatable"
+    add("--server", metavar="LISTEN=TARGET", action="append", required=True, help=server)
+    parameters = f"repeatable: {', '.join(NAMES)}"
+    add("--setParameter", metavar="NAME=VALUE", action="append", default=[], help=parameters)
     usual = Server()
-    for name, text in (
-        ("work", "units of work per second; an admitted request costs one"),
-        ("rejection-cost", "units of a rejection"),
-        ("handshake-cost", "units of a new connection"),
-        ("latency", "seconds of a request beside its place in the queue"),
-        ("failure-rate", "the share of admitted requests that fail with an overload error"),
-    ):
-        default = getattr(usual, name.replace("-", "_"))
-        parser.add_argument(f"--{name}", type=float, default=default, help=f"{text} (default: {default:g})")
-    parser.add_argument(
-        "--base-backoff",
-        type=float,
-        help="`baseBackoffMS` in rejections, in seconds (default: none)",
-        metavar="SECONDS",
-    )
-    parser.add_argument("--unlimited", action="store_true", help="begin without limits, until an order sets them")
+    for option, text in COSTS.items():
+        default = getattr(usual, _field(option))
+        add(option, type=float, default=default, help=f"{text} (default: {default})")
+    add("--unlimited", action="store_true", help="begin without limits, until an order sets them")
     return parser
 
 
@@ -63,15 +52,12 @@ def server_of(arguments: argparse.Namespace) -> Server:
     Raises:
         ValueError: A parameter is unknown or wrong.
     """
-    server = Server(
-        work=arguments.work,
-        rejection_cost=arguments.rejection_cost,
-        handshake_cost=arguments.handshake_cost,
-        latency=arguments.latency,
-        failure_rate=arguments.failure_rate,
-        base_backoff=arguments.base_backoff,
-    )
+    server = Server(**{name: getattr(arguments, name) for name in map(_field, COSTS)})
     return with_parameters(server, dict(_pair(text, "a parameter") for text in arguments.setParameter))
+
+
+def _field(option: str) -> str:
+    return option.removeprefix("--").replace("-", "_")
 
 
 def _pair(text: str, what: str) -> tuple[str, str]:

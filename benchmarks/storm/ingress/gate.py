@@ -26,8 +26,6 @@ _NEARLY: Final = 1e-6
 class TokenBucket:
     """A token bucket that begins full. Its capacity is at least one token."""
 
-    __slots__ = ("_at", "_tokens", "capacity", "rate")
-
     def __init__(self, rate: float, burst_seconds: float, now: float) -> None:
         self.rate: float = rate
         self.capacity: float = max(1.0, rate * burst_seconds)
@@ -39,16 +37,10 @@ class TokenBucket:
         return min(self.capacity, self._tokens + max(0.0, now - self._at) * self.rate)
 
     def take(self, now: float) -> bool:
-        """Take a token if there is one."""
         return self.borrow(now, at_most=0.0) is not None
 
     def borrow(self, now: float, at_most: float = inf) -> float | None:
-        """Take a token now or in the future. Returns after how many seconds it is due, or None if that is too late.
-
-        Args:
-            now: The time.
-            at_most: How many seconds the caller would wait.
-        """
+        """Take a token now or in the future. Returns after how many seconds it is due, or None if that is too late."""
         tokens = self.tokens(now)
         missing = 1.0 - tokens
         wait = 0.0 if missing <= _NEARLY else missing / self.rate if self.rate > 0 else inf
@@ -68,14 +60,8 @@ class WorkQueue(Generic[T]):
     """Work that is done in order of arrival, at a speed that may change.
 
     Each item needs a number of units. Nothing is served twice or skipped: an item is done when the units of all items
-    before it, and its own, have been worked off.
-
-    Args:
-        speed: Units per second; infinity does everything at once.
-        now: The time.
+    before it, and its own, have been worked off. The speed is in units per second; infinity does everything at once.
     """
-
-    __slots__ = ("_area", "_at", "_done", "_end", "_items", "speed")
 
     def __init__(self, speed: float, now: float) -> None:
         self.speed: float = speed
@@ -87,11 +73,7 @@ class WorkQueue(Generic[T]):
         # The backlog, integrated over time.
         self._area = 0.0
 
-    def __len__(self) -> int:
-        return len(self._items)
-
     def push(self, item: T, units: float, now: float) -> None:
-        """Append an item."""
         self._advance(now)
         self._end += units
         self._items.append((self._end, item))
@@ -110,18 +92,12 @@ class WorkQueue(Generic[T]):
             return None
         return self._at + max(0.0, self._items[0][0] - self._done) / self.speed
 
-    def backlog(self, now: float) -> float:
-        """The units that are still to be done."""
-        self._advance(now)
-        return self._end - self._done
-
     def change(self, speed: float, now: float) -> None:
         """Work at another speed from now on, also on what is under way."""
         self._advance(now)
         self.speed = speed
 
     def drop(self, now: float) -> None:
-        """Forget everything that is not finished."""
         self._advance(now)
         self._items.clear()
         self._end = self._done
@@ -176,25 +152,7 @@ class Counts:
 
 
 class Gate:
-    """The limiters and the work of one server.
-
-    Args:
-        server: Its limits and costs. None: none.
-        seed: For failures by chance.
-        now: The time, in seconds.
-    """
-
-    __slots__ = (
-        "_connections",
-        "_dice",
-        "_failure_rate",
-        "_requests",
-        "_unreachable",
-        "_waiting",
-        "counts",
-        "queue",
-        "server",
-    )
+    """The limiters and the work of one server; `server` is None without limits and costs, `seed` for its failures."""
 
     def __init__(self, server: Server | None, seed: int, now: float) -> None:
         # The limits without the changes of the moment.
@@ -218,23 +176,20 @@ class Gate:
     # --- requests ---
 
     def request(self, now: float) -> Verdict:
-        """Decide about a request that arrives."""
         if self.server is None:
             return Verdict.ADMIT
-        self.counts.attempts += 1
+        verdict = Verdict.ADMIT
         if self._unreachable:
-            self.counts.rejected += 1
-            return Verdict.UNREACHABLE
-        if self._requests is not None and not self._requests.take(now):
-            self.counts.rejected += 1
-            return Verdict.REJECT
-        if self._failure_rate and self._dice.random() < self._failure_rate:
-            self.counts.rejected += 1
-            return Verdict.FAIL
-        return Verdict.ADMIT
+            verdict = Verdict.UNREACHABLE
+        elif self._requests is not None and not self._requests.take(now):
+            verdict = Verdict.REJECT
+        elif self._failure_rate and self._dice.random() < self._failure_rate:
+            verdict = Verdict.FAIL
+        self.counts.attempts += 1
+        self.counts.rejected += verdict is not Verdict.ADMIT
+        return verdict
 
     def cost(self, verdict: Verdict) -> float:
-        """The units of work of a request."""
         if self.server is None:
             return 0.0
         is_refused = verdict in (Verdict.REJECT, Verdict.UNREACHABLE)
@@ -267,7 +222,6 @@ class Gate:
 
     @property
     def handshake_cost(self) -> float:
-        """The units of work of a new connection."""
         return 0.0 if self.server is None else self.server.handshake_cost
 
     # --- changes ---
@@ -287,10 +241,6 @@ class Gate:
         self._unreachable = unreachable
         if self._requests is not None:
             self._requests.change(server.admission_rate * capacity, server.admission_burst, now)
-
-    def tokens(self, now: float) -> float | None:
-        """The tokens of the limiter for requests; None without one."""
-        return None if self._requests is None else self._requests.tokens(now)
 
     def figures(self, now: float) -> dict[str, float]:
         """All counts, and the integral of the backlog."""

@@ -7,10 +7,8 @@ from typing import Final, NamedTuple
 
 import bson
 
-HEADER: Final = struct.Struct("<iiii")
-OP_MSG: Final = 2013
-OP_QUERY: Final = 2004
-MORE_TO_COME: Final = 1 << 1
+from benchmarks.documents import HEADER, MORE_TO_COME, OP_MSG, OP_QUERY
+
 REQUEST_RATE_EXCEEDED: Final = 462
 HOST_UNREACHABLE: Final = 6
 LABELS: Final = ("SystemOverloadedError", "RetryableError")
@@ -33,7 +31,6 @@ _NAME_AT: Final = 26
 class Request(NamedTuple):
     """What the ingress knows about a message of a client."""
 
-    number: int
     command: bytes
     # Whether the client expects a reply.
     is_answered: bool
@@ -41,16 +38,16 @@ class Request(NamedTuple):
 
 def parse(message: bytes) -> Request:
     """Read the name of the command. It is empty where it cannot be seen (compression) or where there is none."""
-    _, number, _, opcode = HEADER.unpack_from(message)
+    opcode = HEADER.unpack_from(message)[3]
     if opcode == OP_MSG:
         is_answered = not message[16] & MORE_TO_COME
         at = _NAME_AT if not message[_FLAGS_END] else _body(message) + 6
-        return Request(number, _name(message, at), is_answered)
+        return Request(_name(message, at), is_answered)
     if opcode == OP_QUERY:
         # Flags, the namespace, the numbers to skip and to return; then the document.
         at = message.index(0, _FLAGS_END) + 1 + 8
-        return Request(number, _name(message, at + 5), True)
-    return Request(number, b"", True)
+        return Request(_name(message, at + 5), True)
+    return Request(b"", True)
 
 
 def _name(message: bytes, at: int) -> bytes:
@@ -59,7 +56,7 @@ def _name(message: bytes, at: int) -> bytes:
 
 
 def _body(message: bytes) -> int:
-    """Return the position of the section of kind 0, if another one is first."""
+    """The position of the section of kind 0, if another one is first."""
     at = _FLAGS_END
     while at + 5 <= len(message) and message[at]:
         at += 1 + max(4, *_INT32.unpack_from(message, at + 1))
@@ -67,25 +64,18 @@ def _body(message: bytes) -> int:
 
 
 def rejection(base_backoff: float | None) -> bytes:
-    """Return the body of the server's answer when the rate is exceeded; `base_backoff` is in seconds."""
-    reply = {
+    """The server's answer when the rate is exceeded; `base_backoff` is in seconds."""
+    error = {
         "ok": 0.0,
         "errmsg": "Rate limiter 'ingressRequestRateLimiter' rate exceeded",
         "code": REQUEST_RATE_EXCEEDED,
         "codeName": "IngressRequestRateLimitExceeded",
         "errorLabels": list(LABELS),
     }
-    if base_backoff is not None:
-        reply["baseBackoffMS"] = round(base_backoff * 1000)
-    return b"\x00\x00\x00\x00\x00" + bson.encode(reply)
+    return bson.encode(error if base_backoff is None else {**error, "baseBackoffMS": round(base_backoff * 1000)})
 
 
-def unreachable() -> bytes:
-    """Return the body of the answer of a server that does not reach the one with the data."""
-    reply = {"ok": 0.0, "errmsg": "host unreachable", "code": HOST_UNREACHABLE, "codeName": "HostUnreachable"}
-    return b"\x00\x00\x00\x00\x00" + bson.encode(reply)
-
-
-def reply(number: int, body: bytes) -> bytes:
-    """Return the message that answers the request `number`; `body` begins with the flags."""
-    return HEADER.pack(16 + len(body), 0, number, OP_MSG) + body
+# The answer of a server that does not reach the one with the data.
+UNREACHABLE: Final = bson.encode(
+    {"ok": 0.0, "errmsg": "host unreachable", "code": HOST_UNREACHABLE, "codeName": "HostUnreachable"}
+)

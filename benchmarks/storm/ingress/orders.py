@@ -11,6 +11,7 @@ import asyncio
 import json
 import os
 from dataclasses import replace
+from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from benchmarks.processes import cpu_seconds
@@ -36,12 +37,7 @@ NAMES: Final = (*FIELDS, REQUESTS_LIMITED, CONNECTIONS_LIMITED)
 
 
 class Orders:
-    """The orders: each is a method, whose return value is the answer.
-
-    Args:
-        ports: The servers, in order.
-        say: Sends a line.
-    """
+    """The orders to the servers: each is a method, whose return value is the answer; `say` sends a line."""
 
     def __init__(self, ports: list[Port], say: Callable[[Mapping[str, Any]], None]) -> None:
         self._ports = ports
@@ -49,7 +45,6 @@ class Orders:
         self._run: asyncio.Task[None] | None = None
 
     async def execute(self, line: bytes) -> None:
-        """Execute an order and answer it."""
         try:
             order = json.loads(line)
             action: Callable[..., Coroutine[Any, Any, Any]] = getattr(self, f"order_{order.pop('order')}")
@@ -66,18 +61,14 @@ class Orders:
             port.reset(None if servers is None else Server(**servers[index]), seed + index)
 
     async def order_begin(self, at: float, seconds: float, schedule: list[tuple[float, dict[str, Any]]]) -> None:
-        """Report each step from `at` on, and execute the scheduled orders.
+        """Report each step from `at` on, by the loop's clock, and execute the scheduled orders.
 
-        Args:
-            at: The beginning, by the loop's clock, which on sockets is the system's monotonic one.
-            seconds: The duration.
-            schedule: Orders with the seconds after the beginning at which they are due.
+        They come with the seconds after `at` when they are due. On sockets the clock is the system's monotonic one.
         """
         await self.order_end()
         self._run = asyncio.create_task(self._report(at, seconds, schedule))
 
     async def order_end(self) -> None:
-        """Stop reporting."""
         if self._run is not None:
             self._run.cancel()
             await asyncio.wait([self._run])
@@ -99,7 +90,6 @@ class Orders:
         self._ports[server].close()
 
     async def order_up(self, server: int) -> None:
-        """Let it accept connections again."""
         await self._ports[server].open()
 
     async def order_hold(self) -> None:
@@ -108,23 +98,16 @@ class Orders:
             port.hold()
 
     async def order_held(self) -> int:
-        """Return how many requests are held back."""
         return sum(len(port.held or ()) for port in self._ports)
 
     async def order_release(self) -> None:
-        """Let them go on."""
         for port in self._ports:
             port.release()
 
     async def order_cpu(self) -> float:
-        """Return the seconds of CPU time that this process has used."""
         return cpu_seconds()
 
     async def order_figures(self) -> list[dict[str, float]]:
-        """Return the totals of each server."""
-        return self._figures()
-
-    def _figures(self) -> list[dict[str, float]]:
         return [port.gate.figures(port.now()) for port in self._ports]
 
     async def _report(self, at: float, seconds: float, schedule: Iterable[tuple[float, dict[str, Any]]]) -> None:
@@ -138,14 +121,13 @@ class Orders:
             await asyncio.sleep(max(0.0, at + when - clock()))
             if isinstance(what, int):
                 late = clock() - at - when
-                self._say({"step": what, "figures": self._figures(), "cpu": cpu_seconds(), "late": late})
+                self._say({"step": what, "figures": await self.order_figures(), "cpu": cpu_seconds(), "late": late})
             else:
                 order = dict(what)
                 await getattr(self, f"order_{order.pop('order')}")(**order)
 
 
 def say(value: Mapping[str, Any]) -> None:
-    """Write a line to standard output."""
     os.write(1, json.dumps(value).encode() + b"\n")
 
 
@@ -153,7 +135,7 @@ def say(value: Mapping[str, Any]) -> None:
 
 
 def with_parameters(server: Server, parameters: Mapping[str, Any]) -> Server:
-    """Return `server` with other parameters.
+    """`server` with other parameters.
 
     Raises:
         ValueError: The server has no such parameter, or the value is wrong.
@@ -163,27 +145,23 @@ def with_parameters(server: Server, parameters: Mapping[str, Any]) -> Server:
         if name == REQUESTS_LIMITED:
             changes["mode"] = "shed" if _switch(name, value) else "queue"
         elif name == CONNECTIONS_LIMITED:
-            if not _switch(name, value):
-                changes["connection_rate"] = None
-        elif name not in FIELDS:
-            raise ValueError(f"there is no parameter {name}; there are {', '.join(NAMES)}")
-        else:
+            changes |= {} if _switch(name, value) else {"connection_rate": None}
+        elif name in FIELDS:
             changes[FIELDS[name]] = _number(name, value)
+        else:
+            raise ValueError(f"there is no parameter {name}; there are {', '.join(NAMES)}")
     return replace(server, **changes)
 
 
 def _switch(name: str, value: Any) -> bool:
     text = str(value).lower()
-    if text not in ("true", "false", "0", "1"):
+    if text not in ("true", "false"):
         raise ValueError(f"{name} must be true or false, not {value!r}")
-    return text in ("true", "1")
+    return text == "true"
 
 
 def _number(name: str, value: Any) -> float:
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = -1.0
-    if not 0 <= number < float("inf"):
+    number = float(value)
+    if not 0 <= number < inf:
         raise ValueError(f"{name} must be a number of at least 0, not {value!r}")
     return int(number) if name.endswith("Depth") else number

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from benchmarks.documents import reply_to
 from benchmarks.storm.ingress import messages
 from benchmarks.storm.ingress.gate import Gate, Verdict
 
@@ -20,19 +21,13 @@ if TYPE_CHECKING:
     from benchmarks.storm.scenario import Server
 
 BACKLOG: Final = 4096
-UNREACHABLE: Final = messages.unreachable()
 _BUFFER: Final = memoryview(bytearray(256 * 1024))
 """What a socket received. Each piece is copied before the next one is read, so that all connections share it."""
 Work: TypeAlias = Callable[[], None]
 
 
 class Port:
-    """The address at which one server is reached through the ingress.
-
-    Args:
-        address: Where clients connect to.
-        target: The server behind it.
-    """
+    """The address at which one server, the target, is reached through the ingress."""
 
     def __init__(self, address: tuple[str, int], target: tuple[str, int]) -> None:
         self.address = address
@@ -54,7 +49,6 @@ class Port:
         return asyncio.get_running_loop().time()
 
     async def open(self) -> None:
-        """Accept connections."""
         if self._listener is None:
             listener = socket.socket()
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -213,16 +207,13 @@ class ClientLink(_Stream):
         if verdict is Verdict.ADMIT:
             port.push(lambda: self._admitted(message), port.gate.cost(verdict))
         else:
-            answer = UNREACHABLE if verdict is Verdict.UNREACHABLE else port.rejection
-            port.push(lambda: self._refuse(request, answer), port.gate.cost(verdict))
+            answer = messages.UNREACHABLE if verdict is Verdict.UNREACHABLE else port.rejection
+            reply = reply_to(message, answer) if request.is_answered else b""
+            port.push(lambda: self.write(reply), port.gate.cost(verdict))
 
     def _admitted(self, message: bytes) -> None:
         self.sent_at = self.port.now()
         self._forward(message)
-
-    def _refuse(self, request: messages.Request, answer: bytes) -> None:
-        if request.is_answered:
-            self.write(messages.reply(request.number, answer))
 
     def _forward(self, message: bytes) -> None:
         if self.is_closed:
@@ -276,9 +267,8 @@ class ServerLink(_Stream):
         self._unsent: list[bytes] = []
 
     def connect(self) -> None:
-        """Begin to connect."""
         tasks = self._client.port.tasks
-        task = asyncio.get_running_loop().create_task(self._connect())
+        task = asyncio.create_task(self._connect())
         tasks.add(task)
         task.add_done_callback(tasks.discard)
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from benchmarks.storm.summary import Estimate
 
@@ -42,29 +41,23 @@ def duration(seconds: float) -> str:
     return f"{milliseconds:.0f} ms" if milliseconds >= 9.95 else f"{milliseconds:.1f} ms"
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """A field of `Summary` in a table.
-
-    Attributes:
-        field: Its name.
-        title: The head of the column.
-        about: What it is.
-        text: Makes a text of a value.
-        noise: The least difference that means anything, in the units of the figure.
-        better: 1 if more is better, -1 if less is.
-        infinite: What infinity means.
-    """
+class Figure(NamedTuple):
+    """A field of `Summary` in a table."""
 
     field: str
     title: str
     about: str
+    # Makes a text of a value.
     text: Callable[[float], str]
+    # The least difference that means anything, in the units of the figure.
     noise: float
+    # 1 if more is better, -1 if less is.
     better: int = -1
+    # What infinity means.
     infinite: str = FOREVER
 
 
+_ATTEMPTS = "commands that reached the servers for each"
 FIGURES: Final = {
     figure.field: figure
     for figure in (
@@ -79,21 +72,9 @@ FIGURES: Final = {
         ),
         Figure("goodput", "goodput/s", "the same per second; a rejection is never part of it", rate, 2.0, better=1),
         Figure("after", "goodput after", "the same share from the end of the overload on", percent, 0.01, better=1),
-        Figure(
-            "amplification",
-            "attempts per request",
-            "commands that reached the servers for each request, since the overload began",
-            times,
-            0.02,
-        ),
+        Figure("amplification", "attempts per request", f"{_ATTEMPTS} request, since the overload began", times, 0.02),
         Figure("settled", "in the last third", "the same in the last third of the overload", times, 0.02),
-        Figure(
-            "per_success",
-            "attempts per success",
-            "commands that reached the servers for each success, since the overload began",
-            times,
-            0.02,
-        ),
+        Figure("per_success", "attempts per success", f"{_ATTEMPTS} success, since the overload began", times, 0.02),
         Figure("errors", "failed", "requests of the whole run that did not succeed", percent, 0.002),
         Figure(
             "p50",
@@ -136,7 +117,6 @@ SHORT: Final = tuple(figure for figure in FIGURES.values() if figure not in MORE
 
 
 def value(figure: Figure, number: float) -> str:
-    """One number as a cell."""
     if math.isnan(number):
         return NOTHING
     return figure.infinite if math.isinf(number) else figure.text(number)
@@ -165,23 +145,18 @@ def cell(figure: Figure, group: Group) -> tuple[str, str]:
 # --- differences ---
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """How one figure of a second group differs from that of a first.
-
-    Attributes:
-        delta: Second minus first; infinite if only one of them is.
-        low: The lower end of the 95 % interval of `delta`; NaN: there is none.
-        high: The upper end.
-        verdict: "unknown": one of them has no value, or a single one.
-    """
+class Difference(NamedTuple):
+    """How one figure of a second group differs from that of a first."""
 
     figure: Figure
     first: Estimate
     second: Estimate
+    # Second minus first; infinite if only one of them is.
     delta: float = math.nan
+    # The 95 % interval; NaN: there is none.
     low: float = math.nan
     high: float = math.nan
+    # "unknown": one of them has no value, or a single one.
     verdict: Verdict = "unknown"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from typing import TYPE_CHECKING, Final, Self
 
 from rich.console import Group as Stack
@@ -47,20 +47,11 @@ NAME, CELL = 18, 9
 
 
 class View:
-    """Shows progress, the last seconds of the running arm, and the finished arms.
-
-    Args:
-        console: Where.
-        plan: All runs that will be done.
-    """
+    """Shows progress through the plan, the last seconds of the running arm, and the finished arms."""
 
     def __init__(self, console: Console, plan: Sequence[Step]) -> None:
         self._console = console
-        self._left: dict[Key, int] = {}
-        for step in plan:
-            key = (step.scenario.name, step.arm.name, step.backend)
-            self._left[key] = self._left.get(key, 0) + 1
-        self._runs = len(plan)
+        self._left: Counter[Key] = Counter((step.scenario.name, step.arm.name, step.backend) for step in plan)
         self._finished: dict[Key, list[Summary]] = {}
         self._invalid: dict[Key, str] = {}
         self._second: dict[str, list[float]] = {}
@@ -69,7 +60,7 @@ class View:
         self._progress = Progress(*columns, console=console)
         self._task = self._progress.add_task("", total=sum(step.scenario.seconds for step in plan))
         self._done = 0.0
-        self._said = ""
+        self._said = ("", "")
         self._live = Live(console=console, auto_refresh=False) if console.is_terminal else None
 
     def __enter__(self) -> Self:
@@ -84,19 +75,13 @@ class View:
             self._live.stop()
 
     def begin(self, step: Step) -> None:
-        """A run begins."""
         self._lines.clear()
         self._second = {}
         self._progress.update(self._task, description=f"{step.scenario.name}, {step.arm.name}, seed {step.seed}")
         self._draw()
 
     def step(self, elapsed: float, values: Mapping[str, float]) -> None:
-        """100 ms of the running arm are over.
-
-        Args:
-            elapsed: Seconds since the run began.
-            values: What is known of the series of these 100 ms.
-        """
+        """100 ms of the running arm are over; `values` are what is known of its series in them."""
         for name, number in values.items():
             self._second.setdefault(name, []).append(number)
         number = round(elapsed / STEP)
@@ -134,15 +119,16 @@ class View:
 
     def _say(self, key: Key) -> None:
         """One finished arm as a line; before the first of a scenario its heading."""
-        lines = [_line(key[1], self._cells(key))]
+        scenario, arm, backend = key
+        lines = [(arm, *self._cells(key))]
+        if (scenario, backend) != self._said:
+            self._said = (scenario, backend)
+            lines = [(), (f"{scenario} ({backend})",), ("arm", *SHOWN.values()), *lines]
         if key in self._invalid:
-            lines.append(f"    left out: {self._invalid[key]}")
-        heading = f"{key[0]} ({key[2]})"
-        if heading != self._said:
-            self._said = heading
-            lines = ["", heading, _line("arm", tuple(SHOWN.values())), *lines]
-        for line in lines:
-            self._console.print(line[:80], markup=False, highlight=False, soft_wrap=True)
+            lines.append((f"left out: {self._invalid[key]}",))
+        for name, *cells in (line or ("",) for line in lines):
+            text = f"{name[:NAME]:<{NAME}} {' '.join(cell.rjust(CELL) for cell in cells)}" if cells else name
+            self._console.print(text[:80].rstrip(), markup=False, highlight=False, soft_wrap=True)
         self._console.file.flush()
 
     def _draw(self) -> None:
@@ -165,7 +151,3 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
     for row in rows:
         table.add_row(*row)
     return table
-
-
-def _line(name: str, cells: Sequence[str]) -> str:
-    return f"  {name[:NAME]:<{NAME}} {' '.join(cell.rjust(CELL) for cell in cells)}".rstrip()

@@ -6,8 +6,6 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from benchmarks.storm import agreement
-from benchmarks.storm.published import PUBLISHED
 from benchmarks.storm.report import plots
 from benchmarks.storm.report.figures import DEFAULT, FIGURES, FOREVER, MORE, SHORT, cell
 from benchmarks.storm.report.tables import PLACES, axis_name, conditions, title, verdicts
@@ -36,13 +34,11 @@ THEMES: Final = "".join(
 
 
 def write(session: Session, path: Path) -> None:
-    """Write the page."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(page(session), encoding="utf-8")
 
 
 def page(session: Session) -> str:
-    """The whole document."""
     parts = _Parts(session)
     sections = {(s.family or s.name): s for s in sorted(session.scenarios, key=lambda s: bool(s.point))}
     shown = {name: parts.family(name) if s.point else parts.section(s) for name, s in sections.items()}
@@ -98,7 +94,6 @@ class _Parts:
             if len(backends) > 1:
                 lines.append(f"<h3>On {PLACES[backend]}</h3>")
             lines += self._backend(scenario, backend)
-        lines += _agreement(self._session, scenario.name)
         return "\n".join([*lines, _conditions(scenario), "</section>"])
 
     def family(self, name: str) -> str:
@@ -107,7 +102,7 @@ class _Parts:
         if not members:
             return ""
         lines = [*_title(name, members[0].question)]
-        quantities, published = [quantity for quantity, _ in members[0].point], PUBLISHED.get(name)
+        quantities = [quantity for quantity, _ in members[0].point]
         for backend in sorted({b for s in members for b in self._session.backends(s.name)}):
             arms = self._session.sweep(name, backend)
             if not arms:
@@ -116,12 +111,9 @@ class _Parts:
                 made = plots.heat_map(quantities, arms, max(s.seconds - s.overload[1] for s in members))
                 text = "Seconds from the end of the trigger until goodput has recovered, for each arm."
             else:
-                made = plots.curves(quantities[0], arms, published)
+                made = plots.curves(quantities[0], arms)
                 text = f"What is left, and what it costs, over: {axis_name(quantities[0])}."
             lines.append(self._figure(made, f"{text} {PLACES[backend].capitalize()}."))
-        if published is not None:
-            link = f'<a href="{escape(published.source)}">{escape(published.title)}</a>'
-            lines.append(f'<p class="faint">Below: {link}. {escape(published.note)}</p>')
         tables = [
             _table(self._session.groups(scenario.name, backend), SHORT, f"{title(scenario, backend)}.")
             for scenario in members
@@ -166,26 +158,9 @@ def _conditions(scenario: Scenario) -> str:
     return _details("Conditions", _pairs(conditions(scenario)))
 
 
-def _agreement(session: Session, scenario: str) -> Iterable[str]:
-    """How far the simulation is from the sockets, where a session has both."""
-    found = list(agreement.rows(session.groups(scenario, "sockets"), session.groups(scenario, "twin")))
-    if found:
-        yield "<h3>Simulation and sockets</h3>"
-        head, *body = ([escape(text) for text in row] for row in (agreement.HEAD, *(row.cells for row in found)))
-        yield _rows(
-            head, [f'<tr><th scope="row">{row[0]}</th><td>{"</td><td>".join(row[1:])}</td></tr>' for row in body]
-        )
-
-
-def _rows(head: Sequence[str], body: Iterable[str], caption: str = "") -> str:
-    heads = "".join(cell if cell.startswith("<th") else f'<th scope="col">{cell}</th>' for cell in head)
-    lines = (f"<caption>{escape(caption)}</caption><thead><tr>{heads}</tr></thead><tbody>", *body)
-    return f'<div class="table"><table>{"".join(lines)}</tbody></table></div>'
-
-
 def _table(groups: list[Group], wanted: Sequence[Figure], caption: str) -> str:
     figures = [figure for figure in wanted if any(group.estimates[figure.field].n for group in groups)]
-    heads = [f'<th scope="col" title="{escape(one.about)}">{escape(one.title)}</th>' for one in figures]
+    heads = "".join(f'<th scope="col" title="{escape(one.about)}">{escape(one.title)}</th>' for one in figures)
     compared = {figure.field: verdicts(groups, figure) for figure in figures}
     body = []
     for group in groups:
@@ -194,11 +169,12 @@ def _table(groups: list[Group], wanted: Sequence[Figure], caption: str) -> str:
             row = f'<td colspan="{len(figures)}">not valid: {escape(group.invalid[0])}</td>'
         mark = ' class="default"' if group.arm == DEFAULT else ""
         body.append(f'<tr{mark}><th scope="row">{escape(group.arm)}</th>{row}</tr>')
-    return _rows(["arm", *heads], body, caption)
+    head = f'<caption>{escape(caption)}</caption><thead><tr><th scope="col">arm</th>{heads}</tr></thead>'
+    return f'<div class="table"><table>{head}<tbody>{"".join(body)}</tbody></table></div>'
 
 
 def _cell(figure: Figure, group: Group, verdict: str) -> str:
     text, spread = cell(figure, group)
-    look = "bad" if text in ("failed", "never", FOREVER) else ""
-    look = f' class="{" ".join(filter(None, (look, verdict)))}"' if look or verdict in ("better", "worse") else ""
+    looks = [*(["bad"] if text in ("failed", "never", FOREVER) else []), *({verdict} & {"better", "worse"})]
+    look = f' class="{" ".join(looks)}"' if looks else ""
     return f"<td{look}>{escape(text)}{f'<small>{escape(spread)}</small>' if spread else ''}</td>"

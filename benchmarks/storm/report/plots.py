@@ -20,20 +20,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from benchmarks.storm.published import Points, Published
+    from benchmarks.storm.results import Run
     from benchmarks.storm.session import Group, Session
+    from benchmarks.storm.summary import Estimate
 
     Sweep = Mapping[str, Mapping[tuple[float, ...], Group]]
 
-BLUE, SKY, GREEN, ORANGE, VERMILION, PINK, GREY = (
-    "#0072b2",
-    "#56b4e9",
-    "#009e73",
-    "#e69f00",
-    "#d55e00",
-    "#cc79a7",
-    "#7f858f",
-)
+BLUE, SKY, GREEN, ORANGE = "#0072b2", "#56b4e9", "#009e73", "#e69f00"
+VERMILION, PINK, GREY = "#d55e00", "#cc79a7", "#7f858f"
 INK, FAINT, GRID, PAPER, SHADE = "#1b1d21", "#8a8f98", "#d9dce1", "#fefefe", "#f3e3c3"
 # What a page sets for light and dark. In a file of its own the plot has the colours above.
 VARIABLES: Final = {
@@ -96,7 +90,6 @@ class Mark(NamedTuple):
 
     @property
     def line(self) -> dict[str, Any]:
-        """For matplotlib's lines."""
         return {"color": self.colour, "linestyle": self.dash, "linewidth": self.width}
 
 
@@ -164,11 +157,6 @@ def panels(count: int, height: float, **options: Any) -> tuple[Any, Any, list[An
     return made, axes, flat[:count]
 
 
-def round_numbers(most: int) -> Any:
-    """Ticks at round numbers."""
-    return importlib.import_module("matplotlib.ticker").MaxNLocator(most, steps=[1, 2, 5, 10])
-
-
 def render(made: Any) -> str:
     """The figure as SVG in its own colours; the figure is then closed."""
     stream = io.StringIO()
@@ -214,6 +202,18 @@ def write(made: Any, path: Path) -> Path:
     return path
 
 
+def over_time(axis: Any, run: Run, name: str, ticks: int = 10) -> None:
+    """Seconds across, from the beginning of a run to its end, and something that begins at zero up."""
+    axis.set(xlabel="seconds", ylabel=name, xlim=(0, run.seconds))
+    axis.xaxis.set_major_locator(importlib.import_module("matplotlib.ticker").MaxNLocator(ticks, steps=[1, 2, 5, 10]))
+    axis.set_ylim(bottom=0)
+
+
+def explain(made: Any, axis: Any) -> None:
+    """A legend for the lines of an axis, beside it."""
+    made.legend(*axis.get_legend_handles_labels(), loc="outside right upper", handlelength=2.6)
+
+
 # --- one scenario ---
 
 
@@ -226,8 +226,8 @@ def rates(groups: Sequence[Group]) -> Any:
     for axis in flat[max(0, len(groups) - COLUMNS) :]:
         axis.set_xlabel("seconds")
     # At last: it ends the scaling to the values, of all panels.
-    flat[0].set_ylim(bottom=0)
-    flat[0].xaxis.set_major_locator(round_numbers(5))
+    over_time(flat[0], groups[0].records[0].run, "", 5)
+    flat[0].set_xlabel("seconds" if len(groups) <= COLUMNS else "")
     for row in axes:
         row[0].set_ylabel("per second")
     made.legend(shown.values(), shown.keys(), loc="outside upper left", ncols=len(shown), handlelength=1.8)
@@ -270,10 +270,8 @@ def tokens(groups: Sequence[Group]) -> Any | None:
     axis.axvspan(*run.overload, color=SHADE, linewidth=0)
     for group in having:
         axis.plot(*binned(group, "tokens", is_mean=True), **mark(group.arm).line, label=group.arm)
-    axis.set(xlabel="seconds", ylabel="tokens per client", xlim=(0, run.seconds))
-    axis.xaxis.set_major_locator(round_numbers(10))
-    axis.set_ylim(bottom=0)
-    made.legend(loc="outside right upper", handlelength=2.6)
+    over_time(axis, run, "tokens per client")
+    explain(made, axis)
     return made
 
 
@@ -312,7 +310,7 @@ def latency(groups: Sequence[Group]) -> Any | None:
     between = (1.0, 2.0, 5.0) if last < 300 * first else (1.0,)
     axis.xaxis.set_major_locator(importlib.import_module("matplotlib.ticker").LogLocator(subs=between))
     axis.set(xlabel="time since the request was due", ylabel="% of all requests that succeeded")
-    made.legend(loc="outside right upper", handlelength=2.6)
+    explain(made, axis)
     return made
 
 
@@ -334,23 +332,18 @@ def cost(groups: Sequence[Group]) -> Any | None:
         return None
     made, ((axis,),) = figure(WIDTH, 3.8)
     for arm, across, up in points:
-        axis.errorbar(
-            across.mean,
-            up.mean * 100,
-            xerr=None if math.isnan(across.high) else across.high - across.mean,
-            yerr=None if math.isnan(up.high) else (up.high - up.mean) * 100,
-            color=mark(arm).colour,
-            marker=mark(arm).marker,
-            markersize=8,
-            linestyle="none",
-            elinewidth=1.2,
-            label=arm,
-        )
+        look = {"color": mark(arm).colour, "marker": mark(arm).marker, "markersize": 8, "linestyle": "none"}
+        spread = [_spread(across), 100 * _spread(up)]
+        axis.errorbar(across.mean, 100 * up.mean, spread[1], spread[0], **look, elinewidth=1.2, label=arm)
     axis.set(xlabel="attempts per request since the overload began", ylabel="% of the attainable goodput")
     axis.set_xlim(left=min(0.9, axis.get_xlim()[0]))
     axis.set_ylim(0, max(104.0, axis.get_ylim()[1]))
-    made.legend(loc="outside right upper")
+    explain(made, axis)
     return made
+
+
+def _spread(estimate: Estimate) -> float:
+    return estimate.high - estimate.mean if math.isfinite(estimate.high) else 0.0
 
 
 OF_ONE_SCENARIO: Final[tuple[tuple[Callable[[Sequence[Group]], Any | None], str], ...]] = (
@@ -415,47 +408,23 @@ def _numbers(axis: Any, values: Sequence[Sequence[float]], left: float) -> None:
                 axis.text(column + 0.5, row + 0.5, text, ha="center", va="center", color=colour, fontsize=8.5)
 
 
-def curves(name: str, arms: Sweep, published: Published | None = None) -> Any:
-    """Successes or goodput, and attempts, over one quantity; below, the same as somebody else published it."""
-    rows = 1 if published is None else 2
-    made, axes = figure(WIDTH, 3.5 * rows, rows, 2, sharex=True, sharey="col")
-    (left, right) = axes[0]
-    is_failure = name == "failure_rate"
-    if is_failure:
+def curves(name: str, arms: Sweep) -> Any:
+    """Successes or goodput, and attempts, over one quantity."""
+    made, ((left, right),) = figure(WIDTH, 3.5, 1, 2, sharex=True)
+    if name == "failure_rate":
         _curve(left, arms, "errors", lambda value: (1 - value) * 100)
+        left.set_ylabel("% of all requests that succeed")
     else:
         _curve(left, arms, "share", lambda value: value * 100)
+        left.set_ylabel("% of the attainable goodput")
     _curve(right, arms, "amplification", lambda value: value)
+    right.set_ylabel("attempts per request")
     _scale(left, name, arms)
-    made.legend(*left.get_legend_handles_labels(), loc="outside right upper", handlelength=2.6)
-    if published is not None:
-        left.set_title("this driver")
-        for axis, lines, factor in zip(axes[1], (published.success, published.attempts), (100.0, 1.0), strict=True):
-            _theirs(axis, lines, published, factor)
-        axes[1][0].set_title(published.title)
-        made.legend(*axes[1][0].get_legend_handles_labels(), loc="outside right lower", handlelength=2.6)
-    for success, attempts in axes:
-        success.set_ylabel("% of all requests that succeed" if is_failure else "% of the attainable goodput")
-        attempts.set_ylabel("attempts per request")
-    for axis in axes[-1]:
+    explain(made, left)
+    for axis in (left, right):
         axis.set_xlabel(axis_name(name))
         axis.set_ylim(bottom=0)
     return made
-
-
-def _theirs(axis: Any, lines: Mapping[str, Points], published: Published, factor: float) -> None:
-    for policy, found in lines.items():
-        look = mark(published.ours[policy])
-        axis.plot(
-            [x for x, _ in found],
-            [y * factor for _, y in found],
-            color=look.colour,
-            linestyle=look.dash,
-            marker=look.marker,
-            markersize=5,
-            markerfacecolor=PAPER,
-            label=policy,
-        )
 
 
 def _scale(axis: Any, name: str, arms: Sweep) -> None:
@@ -478,16 +447,9 @@ def _curve(axis: Any, arms: Sweep, field: str, of: Callable[[float], float]) -> 
     for arm, found in arms.items():
         places = sorted(found)
         estimates = [found[place].estimates[field] for place in places]
-        axis.errorbar(
-            [place[0] for place in places],
-            [of(estimate.mean) for estimate in estimates],
-            yerr=[abs(of(e.high) - of(e.mean)) if math.isfinite(e.high) else 0.0 for e in estimates],
-            **mark(arm).line,
-            marker=mark(arm).marker,
-            markersize=5,
-            elinewidth=1.0,
-            label=arm,
-        )
+        spreads = [abs(of(_spread(estimate)) - of(0.0)) for estimate in estimates]
+        look = {**mark(arm).line, "marker": mark(arm).marker, "markersize": 5, "elinewidth": 1.0}
+        axis.errorbar([place[0] for place in places], [of(one.mean) for one in estimates], spreads, **look, label=arm)
 
 
 # --- README and documentation ---
@@ -532,8 +494,8 @@ def _draw_attempts(groups: Mapping[str, Group], wide: float, high: float) -> Any
         peak = max(peak, *attempts)
     times, capacity = binned(default, "capacity", FEW)
     axis.plot(times, capacity, color=INK, linewidth=1.0, linestyle="--")
-    axis.set(xlim=(0, run.seconds), ylim=(0, 1.16 * peak), xlabel="seconds", ylabel="per second")
-    axis.xaxis.set_major_locator(round_numbers(6))
+    over_time(axis, run, "per second", 6)
+    axis.set_ylim(0, 1.16 * peak)
     middle, level = sum(run.overload) / 2, max(offered)
     for height, words, colour in (
         (peak, "five immediate retries, no budget", VERMILION),
@@ -542,16 +504,8 @@ def _draw_attempts(groups: Mapping[str, Group], wide: float, high: float) -> Any
         (capacity[0], "what the server can answer", INK),
     ):
         # Above its line.
-        axis.annotate(
-            words,
-            (middle, height),
-            (0, 4),
-            textcoords="offset points",
-            ha="center",
-            va="bottom",
-            color=colour,
-            fontweight="bold" if colour != INK else "normal",
-        )
+        look = {"color": colour, "fontweight": "bold" if colour != INK else "normal", "ha": "center", "va": "bottom"}
+        axis.annotate(words, (middle, height), (0, 4), textcoords="offset points", **look)
     return made
 
 
@@ -563,14 +517,12 @@ def _draw(groups: Sequence[Group]) -> Any:
         for group in groups:
             axis.plot(*binned(group, name, FEW), **mark(group.arm).line, label=group.arm)
         axis.plot(*binned(groups[0], "offered", FEW), color=FAINT, linestyle=":", linewidth=1.4, label="offered")
-        axis.set(ylabel=f"{name} per second", xlim=(0, run.seconds))
-        axis.set_ylim(bottom=0)
+        over_time(axis, run, f"{name} per second")
     top.plot(*binned(groups[0], "capacity", FEW), color=INK, linewidth=0.9, label="capacity")
     for axis in (top, bottom):
         axis.axvspan(*run.overload, color=SHADE, linewidth=0, label="overload", zorder=0)
     # What is offered would flatten the goodput.
     top.set_ylim(0, 1.15 * max(max(binned(group, "goodput", FEW)[1]) for group in groups))
-    bottom.set_xlabel("seconds")
-    bottom.xaxis.set_major_locator(round_numbers(10))
-    made.legend(*top.get_legend_handles_labels(), loc="outside right upper", handlelength=2.4)
+    top.set_xlabel("")
+    explain(made, top)
     return made

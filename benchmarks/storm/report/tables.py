@@ -10,7 +10,7 @@ from benchmarks.figures import align, markdown
 from benchmarks.storm.report.figures import DEFAULT, NOTHING, SHORT, cell, difference, value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from benchmarks.storm.report.figures import Difference, Figure, Verdict
     from benchmarks.storm.scenario import Scenario
@@ -32,12 +32,10 @@ AXES: Final = {
 
 
 def axis_name(quantity: str) -> str:
-    """For an axis, with its unit."""
     return AXES.get(quantity, quantity.replace("_", " "))
 
 
 def tick(quantity: str, number: float) -> str:
-    """A value on an axis."""
     return f"{number * 100:g}" if quantity in ("load", "failure_rate") else f"{number:g}"
 
 
@@ -75,39 +73,40 @@ def verdicts(groups: Iterable[Group], figure: Figure) -> dict[str, Verdict]:
     return {arm: difference(figure, found[DEFAULT], group).verdict for arm, group in found.items() if arm != DEFAULT}
 
 
+def experiments(session: Session) -> Iterator[tuple[Scenario, str, list[Group]]]:
+    """Each scenario on each backend, and its groups."""
+    for scenario in session.scenarios:
+        for backend in session.backends(scenario.name):
+            yield scenario, backend, session.groups(scenario.name, backend)
+
+
 def text(session: Session) -> str:
     """A table for each scenario and backend, with marks for what differs from the default arm."""
     parts = []
-    for scenario in session.scenarios:
-        for backend in session.backends(scenario.name):
-            groups = session.groups(scenario.name, backend)
-            marks = {figure.field: verdicts(groups, figure) for figure in SHORT}
-            rows: list[tuple[str, ...]] = [("", *(figure.title for figure in SHORT))]
-            for group in groups:
-                cells = (
-                    f"{cell(figure, group)[0]}{MARKS[marks[figure.field].get(group.arm, 'same')]}" for figure in SHORT
-                )
-                rows.append((group.arm, *cells))
-            left_out = [
-                f"left out: {group.left_out} of {group.arm}: {group.invalid[0]}" for group in groups if group.invalid
-            ]
-            parts.append("\n".join((f"{title(scenario, backend)}: {scenario.question}", align(rows), *left_out)))
+    for scenario, backend, groups in experiments(session):
+        marks = {figure.field: verdicts(groups, figure) for figure in SHORT}
+        rows: list[tuple[str, ...]] = [("", *(figure.title for figure in SHORT))]
+        for group in groups:
+            found = ((cell(figure, group)[0], marks[figure.field].get(group.arm, "same")) for figure in SHORT)
+            rows.append((group.arm, *(f"{one}{MARKS[verdict]}" for one, verdict in found)))
+        left_out = [f"left out: {one.left_out} of {one.arm}: {one.invalid[0]}" for one in groups if one.invalid]
+        parts.append("\n".join((f"{title(scenario, backend)}: {scenario.question}", align(rows), *left_out)))
     return "\n\n".join((*parts, LEGEND))
 
 
 def as_markdown(session: Session) -> str:
     """A table for each scenario and backend, under its question, and a line that says how it was made. No sweeps."""
     parts = []
-    for scenario in session.scenarios:
-        for backend in session.backends(scenario.name) if not scenario.point else ():
-            rows = [("arm", *(figure.title for figure in SHORT))]
-            for group in session.groups(scenario.name, backend):
-                cells = [cell(figure, group) for figure in SHORT]
-                found = [f"{one} ({spread})" if spread else one for one, spread in cells]
-                if not group.records:
-                    found = [f"not valid: {group.invalid[0]}", *[""] * (len(SHORT) - 1)]
-                rows.append((group.arm, *found))
-            parts.append(f"### {title(scenario, backend)}\n\n{scenario.question}\n\n{markdown(rows)}")
+    for scenario, backend, groups in experiments(session):
+        if scenario.point:
+            continue
+        rows = [("arm", *(figure.title for figure in SHORT))]
+        for group in groups:
+            found = [f"{one} ({spread})" if spread else one for one, spread in (cell(each, group) for each in SHORT)]
+            if not group.records:
+                found = [f"not valid: {group.invalid[0]}", *[""] * (len(SHORT) - 1)]
+            rows.append((group.arm, *found))
+        parts.append(f"### {title(scenario, backend)}\n\n{scenario.question}\n\n{markdown(rows)}")
     facts = "; ".join(f"{name}: {fact}" for name, fact in session.facts.items())
     seeds = {record.run.seed for record in session.records}
     return "\n\n".join([*parts, f"Means over {len(seeds)} seeds with 95 % intervals. {facts}."])
@@ -117,39 +116,31 @@ def as_markdown(session: Session) -> str:
 
 
 def compare(old: Session, new: Session) -> str:
-    """A table for each scenario and backend that both have: each arm, each figure."""
+    """A table for each scenario and backend that both have: each arm, each figure; what only one has is named."""
     before, now = (
         {(one.scenario, one.backend, one.arm): one for one in session.all_groups()} for session in (old, new)
     )
-    dates = f"before: {old.facts.get('date', 'no date')}; now: {new.facts.get('date', 'no date')}"
     # Figures of different machines are not comparable.
-    parts = [
+    facts = [
         f"{name}: {old.facts.get(name, NOTHING)} before, {new.facts.get(name, NOTHING)} now"
         for name in {**old.facts, **new.facts}
-        if name not in ("date", "command", "load average") and old.facts.get(name) != new.facts.get(name)
+        if name not in ("command", "load average") and (name == "date" or old.facts.get(name) != new.facts.get(name))
     ]
-    parts = ["\n".join([dates, *parts])]
-    found: list[Difference] = []
-    for scenario in new.scenarios:
-        for backend in new.backends(scenario.name):
-            rows: list[tuple[str, ...]] = [("", "before", "now", "difference", "95 % interval", "")]
-            for group in new.groups(scenario.name, backend):
-                earlier = before.get((group.scenario, backend, group.arm))
-                if earlier is not None and earlier.records and group.records:
-                    here = [difference(figure, earlier, group) for figure in SHORT]
-                    here = [one for one in here if one.first.n or one.second.n]
-                    rows += [(group.arm, *[""] * 5), *(_row(one) for one in here)]
-                    found += here
-            if len(rows) > 1:
-                changes = _changes(old.scenario(scenario.name), scenario)
-                parts.append(f"{title(scenario, backend)}{changes}\n{align(rows)}")
-    if not found:
-        return f"{parts[0]}\n\nThe sessions have no valid run in common."
+    parts = ["\n".join(facts)]
+    for scenario, backend, groups in experiments(new):
+        rows: list[tuple[str, ...]] = [("", "before", "now", "difference", "95 % interval", "")]
+        for group in groups:
+            earlier = before.get((group.scenario, backend, group.arm))
+            if earlier is not None and earlier.records and group.records:
+                found = (difference(figure, earlier, group) for figure in SHORT)
+                rows += [(group.arm, *[""] * 5), *(_row(one) for one in found if one.first.n or one.second.n)]
+        if len(rows) > 1:
+            changes = _changes(old.scenario(scenario.name), scenario)
+            parts.append(f"{title(scenario, backend)}{changes}\n{align(rows)}")
     for word, keys in (("before", before.keys() - now.keys()), ("now", now.keys() - before.keys())):
         named = "; ".join(f"{arm} in {scenario} ({backend})" for scenario, backend, arm in sorted(keys))
         parts += [f"Only {word}: {named}"] if named else []
-    counts = ", ".join(f"{number} {sign}" for sign in SIGNS if (number := sum(one.verdict == sign for one in found)))
-    return "\n\n".join([*parts, f"Figures: {counts}. Only what is beyond the noise counts as better or worse."])
+    return "\n\n".join([*parts, "Only what is beyond the noise counts as better or worse."])
 
 
 def _changes(old: Scenario, new: Scenario) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import platform
 from dataclasses import asdict, dataclass
 from itertools import cycle
 from time import monotonic
@@ -42,10 +41,7 @@ CLOSE_SECONDS: Final = 10.0
 
 
 class Bench:
-    """Servers, the ingress and a process for each arm, started when a run needs them and kept for the next ones.
-
-    Use it as a context manager. Not for use from several threads at once.
-    """
+    """Servers, the ingress and a process for each arm, started when a run needs them and kept for the next ones."""
 
     def __init__(self) -> None:
         self._deployment: Deployment | None = None
@@ -53,27 +49,14 @@ class Bench:
         self._clients: dict[str, Clients] = {}
         self._ceiling: Ceiling | None = None
 
-    def run(
-        self,
-        scenario: Scenario,
-        arm: Arm,
-        seed: int = 1,
-        on_progress: Callable[[float, dict[str, float]], None] | None = None,
-    ) -> Run:
-        """Run one arm.
+    def run(self, scenario: Scenario, arm: Arm, seed: int = 1, on_progress: Progress | None = None) -> Run:
+        """Run one arm: a policy of motorlite, or a peer. The requests are the same for all arms.
 
-        Args:
-            scenario: The scenario.
-            arm: A policy of motorlite, or a peer.
-            seed: Of all random numbers. The requests of an open loop are the same for all arms.
-            on_progress: Called after each step with its end in seconds and the values of its series.
-
-        Returns:
-            The run. It is not valid, and empty, if the clients' process failed, for example because the driver is not
-            installed.
+        `on_progress` is called after each step with its end in seconds and the values of its series. The run is not
+        valid, and empty, if the clients' process failed, for example because the driver is not installed.
 
         Raises:
-            ProcessFailedError: The ingress failed.
+            ChildFailedError: The ingress failed.
         """
         deployment = self._deployment_for(len(scenario.servers))
         deployment.restore()
@@ -129,12 +112,10 @@ class Bench:
         return self._ceiling
 
     def facts(self) -> dict[str, str]:
-        """What the figures depend on: versions, the machine, and the ingress' own limit."""
+        """What the figures depend on beside the machine: the server's version, and the ingress' own limit."""
         return {
             "ingress": str(self.ceiling()),
             "mongod": self._deployment_for(self._members or 1).version,
-            "python": platform.python_version(),
-            "machine": f"{platform.system()} {platform.release()}, {platform.machine()}",
         }
 
     def _drop(self, arm: Arm) -> None:
@@ -142,18 +123,14 @@ class Bench:
         if clients is not None:
             clients.kill()
 
-    def close(self) -> None:
-        """End all processes."""
-        for clients in self._clients.values():
-            clients.close()
-        self._clients.clear()
-        self._end_deployment()
-
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_exc: object) -> None:
-        self.close()
+        for clients in self._clients.values():
+            clients.close()
+        self._clients.clear()
+        self._end_deployment()
 
     def _deployment_for(self, members: int) -> Deployment:
         # One at a time: idle members of a replica set talk to each other all the time.
@@ -195,13 +172,9 @@ class Bench:
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
-    """Requests per second that keep the ingress, which has one thread, busy.
+    """Requests, or rejections, per second that keep the ingress, which has one thread, busy.
 
     They are counted per second of its CPU time, so that other load on the machine does not change them.
-
-    Attributes:
-        forwarded: Of requests that are passed on to the server.
-        rejected: Of rejections.
     """
 
     forwarded: float

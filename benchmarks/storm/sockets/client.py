@@ -46,7 +46,6 @@ async def do(task: Task) -> None:
 
 
 def say(message: Any) -> None:
-    """Send a message to the parent."""
     data = pickle.dumps(message)
     while data:
         data = data[os.write(1, data) :]
@@ -66,7 +65,7 @@ def main() -> None:
         try:
             asyncio.run(do(task))
         except Exception as error:  # the parent decides what a failed run means
-            say(RuntimeError(f"after {monotonic() - began:.1f} s: {describe(error)}"))
+            say({"error": f"after {monotonic() - began:.1f} s: {describe(error)}"})
         else:
             say("closed")
 

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import pickle
-import subprocess
-import sys
-import threading
 from dataclasses import dataclass
-from queue import Empty, Queue
 from time import monotonic, sleep
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from benchmarks.documents import COLLECTION, DATABASE, document
-from benchmarks.processes import ROOT, end
+from benchmarks.processes import Child, ChildFailedError
 from benchmarks.storm.drivers import DOCUMENTS
 from motorlite._base.values import format_address
 from motorlite.errors import PyMongoError
@@ -23,7 +18,7 @@ from motorlite.testing.server.local_commands import wait_until
 from motorlite.testing.server.mongod_processes import free_port
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from benchmarks.storm.arms import Arm
     from benchmarks.storm.load import Record
@@ -34,12 +29,8 @@ if TYPE_CHECKING:
 ANSWER_SECONDS: Final = 60.0
 
 
-class ProcessFailedError(Exception):
-    """A process ended, reported an error, or did not answer in time."""
-
-
-class ClientsFailedError(ProcessFailedError):
-    """The same of a process with clients: the driver is missing, hangs, or raised an error outside of a request."""
+class ClientsFailedError(ChildFailedError):
+    """A process with clients failed: the driver is missing, hangs, or raised an error outside of a request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,120 +53,45 @@ class Done:
     surprises: dict[str, int]
 
 
-class _Child:
-    """A process that reads from standard input, and whose output a thread reads into a queue."""
+class Ingress(Child):
+    """The ingress in front of some servers, by their addresses; those for clients are `addresses`, in the same order.
 
-    error: type[ProcessFailedError] = ProcessFailedError
-
-    def __init__(self, name: str, arguments: Sequence[str]) -> None:
-        self.name = name
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT
-        )
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._input: BinaryIO = self._process.stdin  # type: ignore[assignment]  # opened in binary mode
-        self._messages: Queue[Any] = Queue()
-        self._thread = threading.Thread(target=self._read, args=(self._process.stdout,), name=name, daemon=True)
-        self._thread.start()
-
-    def _read(self, pipe: Any) -> None:
-        raise NotImplementedError
-
-    def _send(self, data: bytes) -> None:
-        try:
-            self._input.write(data)
-            self._input.flush()
-        except BrokenPipeError:
-            raise self.error(f"{self.name} has ended") from None
-
-    def _next(self, seconds: float = ANSWER_SECONDS) -> Any:
-        """Return the next message; None: the process has ended.
-
-        Raises:
-            ProcessFailedError: There was none in time.
-        """
-        try:
-            return self._messages.get(timeout=seconds)
-        except Empty:
-            raise self.error(f"{self.name} did not answer within {seconds:.0f} s") from None
-
-    def kill(self) -> None:
-        """End the process at once."""
-        self._process.kill()
-        self.close()
-
-    def close(self) -> None:
-        """End the process and wait for it; a second call does nothing."""
-        end(self._process, self._thread)
-
-
-class Ingress(_Child):
-    """The ingress in front of some servers. It begins without limits.
-
-    Args:
-        targets: The addresses of the servers.
-
-    Attributes:
-        addresses: The addresses for clients, in the same order.
+    It begins without limits.
     """
 
-    def __init__(self, targets: Sequence[Address], *arguments: str) -> None:
+    def __init__(self, targets: Sequence[Address]) -> None:
         self.addresses: tuple[Address, ...] = tuple(("127.0.0.1", free_port()) for _ in targets)
-        servers: list[str] = []
-        for (host, port), target in zip(self.addresses, targets, strict=True):
-            servers += ["--server", f"{host}:{port}={target[0]}:{target[1]}"]
+        pairs = zip(self.addresses, targets, strict=True)
+        servers = [word for pair in pairs for word in ("--server", "=".join(map(format_address, pair)))]
         # Called in another thread with the report of each step.
         self.on_step: Callable[[dict[str, Any]], None] | None = None
-        super().__init__("the ingress", ["benchmarks.storm.ingress", *servers, *(arguments or ("--unlimited",))])
-        self._answer()
+        super().__init__("the ingress", "benchmarks.storm.ingress", *servers, "--unlimited")
+        self.receive(ANSWER_SECONDS)  # "ready"
 
     def order(self, order: str, **details: Any) -> Any:
         """Give an order and return the answer (benchmarks/storm/ingress/orders.py).
 
         Raises:
-            ProcessFailedError: The order failed, or the process did.
+            ChildFailedError: The order failed, or the process did.
         """
-        self._send(json.dumps({"order": order, **details}).encode() + b"\n")
-        return self._answer()
+        self.send({"order": order, **details})
+        return self.receive(ANSWER_SECONDS)["value"]
 
-    def _answer(self) -> Any:
-        message = self._next()
-        if message is None:
-            raise ProcessFailedError("the ingress has ended")
-        if "error" in message:
-            raise ProcessFailedError(f"the ingress: {message['error']}")
-        return message["value"]
-
-    def _read(self, pipe: Any) -> None:
-        for line in pipe:
-            message = json.loads(line)
+    def messages(self, pipe: Any) -> Iterator[Any]:
+        for message in super().messages(pipe):
             if "step" not in message:
-                self._messages.put(message)
+                yield message
             elif self.on_step is not None:
                 self.on_step(message)
-        self._messages.put(None)
 
 
-class Clients(_Child):
-    """The process with the clients of one arm. Messages are Python objects.
-
-    Args:
-        arm: The name of the arm.
-    """
+class Clients(Child):
+    """The process with the clients of one arm. Messages are Python objects."""
 
     error = ClientsFailedError
 
     def __init__(self, arm: str) -> None:
-        super().__init__(f"the process of {arm}", ["benchmarks.storm.sockets.client"])
-
-    def send(self, message: Any) -> None:
-        """Send a message.
-
-        Raises:
-            ClientsFailedError: The process has ended.
-        """
-        self._send(pickle.dumps(message))
+        super().__init__(f"the process of {arm}", "benchmarks.storm.sockets.client")
 
     def is_silent(self, seconds: float) -> bool:
         """Wait for a message, which stays. Returns whether there is none in that time."""
@@ -184,34 +100,19 @@ class Clients(_Child):
             sleep(0.002)
         return self._messages.empty()
 
-    def receive(self, seconds: float = ANSWER_SECONDS) -> Any:
-        """Return the next message.
+    def encode(self, message: Any) -> bytes:
+        return pickle.dumps(message)
 
-        Raises:
-            ClientsFailedError: The process failed, ended, or sent nothing in time.
-        """
-        message = self._next(seconds)
-        if message is None:
-            raise self.error(f"{self.name} has ended")
-        if isinstance(message, Exception):
-            raise self.error(f"{self.name}: {message}") from message
-        return message
-
-    def _read(self, pipe: Any) -> None:
+    def messages(self, pipe: Any) -> Iterator[Any]:
         with contextlib.suppress(EOFError):
             while True:
-                self._messages.put(pickle.load(pipe))
-        self._messages.put(None)
+                yield pickle.load(pipe)
 
 
 class Deployment:
     """A standalone server, or a replica set whose members announce the addresses of the ingress.
 
-    Args:
-        members: The number of servers.
-
-    Attributes:
-        ingress: The process between them and all others, members included.
+    The ingress is between them and all others, members included.
     """
 
     def __init__(self, members: int) -> None:
@@ -219,31 +120,25 @@ class Deployment:
             self._server = LocalServer.start("standalone", own=True)
         else:
             self._server = LocalServer.start("replicaset", nodes=members, own=True)
-        try:
-            self.ingress: Ingress = Ingress(self._server.addresses)
-        except BaseException:
-            self._server.stop()
-            raise
-        try:
+        with contextlib.ExitStack() as stack:
+            stack.callback(self._server.stop)
+            self.ingress: Ingress = stack.enter_context(Ingress(self._server.addresses))
             if members > 1:
                 self._announce()
             self._server.command({"dropDatabase": 1}, DATABASE)
             documents = [document(number) for number in range(DOCUMENTS)]
             self._server.command({"insert": COLLECTION, "documents": documents}, DATABASE)
-        except BaseException:
-            self.close()
-            raise
+            # Ends all processes, last the servers.
+            self.close = stack.pop_all().close
 
     @property
     def uri(self) -> str:
-        """The connection string for clients."""
         hosts = ",".join(map(format_address, self.ingress.addresses))
         replica_set = self._server.replica_set
         return f"mongodb://{hosts}/" + (f"?replicaSet={replica_set}" if replica_set else "")
 
     @property
     def version(self) -> str:
-        """The servers' version."""
         return self._server.version
 
     def cpu_seconds(self) -> float:
@@ -282,8 +177,3 @@ class Deployment:
         configuration.pop("term", None)
         self._server.command({"replSetReconfig": configuration, "force": True})
         self._server.wait_for_primary()
-
-    def close(self) -> None:
-        """End all processes."""
-        self.ingress.close()
-        self._server.stop()

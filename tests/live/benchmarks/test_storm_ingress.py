@@ -11,6 +11,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
+from benchmarks.documents import HEADER, OP_MSG
 from benchmarks.storm.ingress import messages
 from benchmarks.storm.scenario import Server
 from benchmarks.storm.sockets.processes import Ingress
@@ -89,7 +90,7 @@ async def test_a_connection_beyond_the_rate_is_closed_before_its_handshake(ingre
         await client.admin.command("ping")
     # The limiter has no token left.
     with socket.create_connection(ingress.addresses[0], timeout=10) as stream:
-        stream.sendall(messages.HEADER.pack(26, 1, 0, messages.OP_MSG) + b"\x00" * 5 + b"\x05\x00\x00\x00\x00")
+        stream.sendall(HEADER.pack(26, 1, 0, OP_MSG) + b"\x00" * 5 + b"\x05\x00\x00\x00\x00")
         try:
             received = stream.recv(100)
         except ConnectionResetError:

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import argparse
 import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from benchmarks.arms import ARMS, DEFAULT_ARMS, Arm, BareClient, BareConnection, arm_uri
+from benchmarks.arms import ARMS, Arm, BareClient, BareConnection, arm_uri, names
 from benchmarks.documents import message
 
 if TYPE_CHECKING:
@@ -25,8 +26,11 @@ def test_every_arm_gets_the_same_pool(uri: str, expected: str) -> None:
     assert arm_uri(uri) == expected
 
 
-def test_the_default_arms_exist() -> None:
-    assert set(DEFAULT_ARMS) <= set(ARMS)
+def test_names_are_read_from_a_list() -> None:
+    read = names({"a": 1, "b": 2})
+    assert read("b,a") == ["b", "a"]
+    with pytest.raises(argparse.ArgumentTypeError, match="unknown arms: c; choose from a, b"):
+        read("a,c")
 
 
 def test_an_arm_says_what_it_lacks() -> None:

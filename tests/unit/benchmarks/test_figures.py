@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from benchmarks.figures import Round, Spread, percentile, summarise
+from benchmarks.figures import Round, Spread, align, judge, markdown, percentile, summarise
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,3 +35,19 @@ def test_a_summary_holds_the_medians_of_its_own_rounds_only() -> None:
     assert summary.rate == Spread(300, 100, 900)
     assert summary.cpu.median == pytest.approx(1e-4)
     assert summary.rounds == 3
+
+
+# --- tables and verdicts ---
+
+
+def test_columns_are_aligned() -> None:
+    assert align([("a", "1"), ("long", "1,000")]) == "a         1\nlong  1,000"
+
+
+def test_a_table_in_markdown_has_a_head() -> None:
+    assert markdown([("", "n"), ("a", "1")]) == "|  | n |\n| --- | --- |\n| a | 1 |"
+
+
+def test_all_conditions_must_be_met(capsys: pytest.CaptureFixture[str]) -> None:
+    assert (judge([("a", True)]), judge([("a", True), ("b", False)]), judge([])) == (0, 1, 1)
+    assert capsys.readouterr().out.splitlines() == ["met: a", "met: a", "NOT MET: b"]

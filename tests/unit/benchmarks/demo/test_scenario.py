@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.demo.scenario import COMPARISON_LOAD, OVERLOADS, Allowance, Load, capacity, policies
+from benchmarks.demo.scenario import COMPARISON_LOAD, OVERLOADS, Load, capacity, policies
 
 
 def test_requests_are_due_evenly_over_the_interval() -> None:
@@ -16,11 +16,6 @@ def test_an_overload_rejects_60_percent_of_a_load_without_retries() -> None:
     for begin, end in OVERLOADS:
         assert capacity(begin) / COMPARISON_LOAD.rate == pytest.approx(0.4)
         assert capacity(end) == capacity(begin - 0.01) > COMPARISON_LOAD.rate
-
-
-def test_no_part_of_an_allowance_is_lost() -> None:
-    allowance = Allowance()
-    assert [allowance.attempts(3, 0.25) for _ in range(8)] == [0, 1, 1, 1, 0, 1, 1, 1]
 
 
 def test_another_driver_has_a_line_where_it_can_run() -> None:

@@ -2,13 +2,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from benchmarks.driver.adapters import Adapter
+from benchmarks.arms import Driver
+from benchmarks.driver.adapters import ARMS, Adapter
 from benchmarks.driver.performing import Performer
+from benchmarks.driver.preparing import Preparation
 from benchmarks.driver.tasks import DOCUMENTS_PER_FILE, TASKS, Scale
 from benchmarks.loops import ASYNCIO, THREADS, Loop
 
@@ -126,13 +130,14 @@ def performed(
     database = Database(is_blocking)
     loop: Loop = THREADS if is_blocking else ASYNCIO
     output = folder / "output"
-    output.mkdir()
 
     async def read_all(cursor: Any) -> list[Any]:
         found: list[Any] = cursor if is_blocking else await cursor
         return found
 
-    adapter = Adapter(database, read_all=read_all, models=models, bucket=lambda it: it, is_blocking=is_blocking)
+    find_one: Any = database.find_one
+    driver = Driver(find_one, database, read_all, models, lambda it: it)
+    adapter = Adapter(driver, replace(ARMS["pymongo"], loop=loop))
     performer = Performer(adapter, loop, Data(folder), SCALE, output)  # type: ignore[arg-type]
     do = performer.prepare(task)
     if do is None:
@@ -191,15 +196,13 @@ def test_mixed_writes_insert_replace_and_delete_each_document(task: str, namespa
     assert {namespace for _, namespace in models} == namespaces
 
 
-def test_exported_files_have_a_document_on_each_line(tmp_path: Path) -> None:
+def test_files_are_written(tmp_path: Path) -> None:
     found = performed("export", tmp_path)
     assert found is not None
     lines = (found[1] / "ldjson001.txt").read_text().splitlines()
     assert [json.loads(line) for line in lines[:2]] == [{"a": 0}, {"a": 1}]
     assert len(lines) == DOCUMENTS_PER_FILE
-
-
-def test_downloaded_files_are_written(tmp_path: Path) -> None:
+    shutil.rmtree(found[1])
     found = performed("multi_download", tmp_path)
     assert found is not None
     assert (found[1] / "file01.txt").read_bytes() == b"12345"
@@ -207,3 +210,99 @@ def test_downloaded_files_are_written(tmp_path: Path) -> None:
 
 def test_a_driver_without_bulk_writes_leaves_them_out(tmp_path: Path) -> None:
     assert performed("small_bulk_write", tmp_path, models=None) is None
+
+
+# --- what is prepared on the server ---
+
+
+class Fake:
+    """Client, database, collection and bucket in one; notes the calls."""
+
+    def __init__(self) -> None:
+        self.log: list[Any] = []
+        self._name = ""
+
+    def __getitem__(self, name: str) -> Fake:
+        self._name = name
+        return self
+
+    def drop_database(self, name: str) -> None:
+        self.log.append(("drop database", name))
+
+    def drop(self) -> None:
+        self.log.append(("drop", self._name))
+
+    def create_collection(self, name: str) -> None:
+        self.log.append(("create", name))
+
+    def create_index(self, field: str) -> None:
+        self.log.append(("index", field))
+
+    def insert_many(self, documents: Any, ordered: bool = True) -> None:
+        self.log.append(("insert", list(documents)))
+
+    def upload_from_stream_with_id(self, file_id: str, name: str, data: bytes) -> None:
+        self.log.append(("upload", file_id, name, data))
+
+    def upload_from_stream(self, name: str, data: bytes) -> None:
+        self.log.append(("upload", name, data))
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> Fake:
+    found = Fake()
+    monkeypatch.setattr("benchmarks.driver.preparing.gridfs.GridFSBucket", lambda _database: found)
+    return found
+
+
+@pytest.fixture
+def preparation(fake: Fake, tmp_path: Path) -> Preparation:
+    return Preparation(fake, Data(tmp_path), Scale(operations=3))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("task", "expected"),
+    [
+        ("find_one", [("insert", [{"name": "tweet", "_id": number} for number in (1, 2, 3)])]),
+        (
+            "export",
+            [
+                *(
+                    ("insert", [{"a": 1, "file": name}, {"a": 2, "file": name}])
+                    for name in ("ldjson000.txt", "ldjson001.txt")
+                ),
+                ("index", "file"),
+            ],
+        ),
+        ("download", [("upload", "gridfstest", "gridfstest", LARGE)]),
+        ("multi_download", [("upload", name, name, b"12345") for name in ("file00.txt", "file01.txt")]),
+        ("small_insert_one", []),
+    ],
+)
+def test_a_task_begins_with_an_empty_database_and_what_it_reads(
+    task: str, expected: list[Any], preparation: Preparation, fake: Fake
+) -> None:
+    preparation.set_up(task)
+    assert fake.log == [("drop database", "perftest"), *expected]
+
+
+@pytest.mark.parametrize(
+    ("task", "expected"),
+    [
+        ("find_one", []),
+        ("run_command", []),
+        ("import", [("drop", "corpus"), ("create", "corpus")]),
+        ("mixed_bulk_write", [("drop", "corpus"), ("create", "corpus")]),
+        ("multi_upload", [("drop", "fs.files"), ("drop", "fs.chunks"), ("upload", "small", b"1")]),
+    ],
+)
+def test_an_iteration_that_writes_begins_with_empty_collections(
+    task: str, expected: list[Any], preparation: Preparation, fake: Fake
+) -> None:
+    preparation.before(task)
+    assert fake.log == expected
+
+
+def test_mixed_writes_of_a_client_have_ten_collections(preparation: Preparation, fake: Fake) -> None:
+    preparation.before("mixed_client_bulk_write")
+    assert [name for what, name in fake.log if what == "create"] == [f"corpus_{number}" for number in range(1, 11)]

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 
-from benchmarks.driver.report import as_json, as_markdown, render
+from benchmarks.driver.report import as_json, as_markdown, rows
 from benchmarks.driver.tasks import Iteration, Scale
 
 ITERATIONS = [
@@ -13,17 +13,22 @@ ITERATIONS = [
 
 
 def test_the_table_has_a_row_for_each_task_and_composite() -> None:
-    lines = [" ".join(line.split()) for line in render(ITERATIONS, Scale()).splitlines()]
-    assert lines[0] == "MB/s (x pymongo) motorlite pymongo"
-    assert "Find one by ID 16.2 (2.00) 8.11 (1.00)" in lines
-    assert "GridFS upload 26.2 -" in lines
-    assert "DriverBench 21.2 -" in lines
-    assert lines[-1] == "met: Find one by ID (2.00 times pymongo)"
+    head, *table = rows(ITERATIONS, Scale())
+    assert head == ("MB/s (x pymongo)", "motorlite", "pymongo")
+    assert ("Find one by ID", "16.2 (2.00)", "8.11 (1.00)") in table
+    assert ("GridFS upload", "26.2", "-") in table
+    assert ("DriverBench", "21.2", "-") in table
 
 
 def test_the_report_says_what_is_left_out() -> None:
     text = as_markdown(ITERATIONS, Scale(), "headline", {"arms": {"pymongo": "pymongo 4"}}, ["the BSON tasks"])
-    for words in ("headline", "- pymongo: pymongo 4", "- the BSON tasks", "| GridFS upload | 26.2 | - |"):
+    for words in (
+        "headline",
+        "- pymongo: pymongo 4",
+        "- the BSON tasks",
+        "- met: Find one by ID (2.00 times pymongo)",
+        "| GridFS upload | 26.2 | - |",
+    ):
         assert words in text
 
 

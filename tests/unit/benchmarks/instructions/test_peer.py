@@ -6,8 +6,8 @@ from typing import Any
 import bson
 import pytest
 
-from benchmarks.documents import HEADER, OP_QUERY, find_messages, message
-from benchmarks.instructions.peer import Peer, command_name, replies
+from benchmarks.documents import HEADER, OP_QUERY, message
+from benchmarks.instructions.peer import Peer, replies
 
 
 class Transport(asyncio.Transport):
@@ -63,7 +63,3 @@ def test_the_first_hello_of_other_drivers_is_answered_in_kind() -> None:
     peer.data_received(HEADER.pack(16 + len(query), 9, 0, OP_QUERY) + query)
     assert HEADER.unpack_from(transport.written)[2:] == (9, 1)
     assert bson.decode(transport.written[36:])["isWritablePrimary"] is True
-
-
-def test_the_command_is_the_first_field() -> None:
-    assert command_name(find_messages()[0]) == b"find"

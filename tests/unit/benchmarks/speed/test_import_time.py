@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from benchmarks.speed import import_time
-from benchmarks.speed.import_time import Imported, heaviest, parse
+from benchmarks.speed.import_time import heaviest
 
 if TYPE_CHECKING:
     import subprocess
@@ -18,16 +18,8 @@ import time:       500 |       2620 | motorlite
 """
 
 
-def test_the_lines_of_the_interpreter_are_read() -> None:
-    assert parse(TEXT) == [
-        Imported("zlib", 0.12, 0.12),
-        Imported("motorlite.errors", 2.0, 2.12),
-        Imported("motorlite", 0.5, 2.62),
-    ]
-
-
 def test_the_heaviest_come_first() -> None:
-    assert [one.module for one in heaviest(parse(TEXT), 2)] == ["motorlite.errors", "motorlite"]
+    assert heaviest(TEXT, 2) == [("motorlite.errors", "2.0", "2.1"), ("motorlite", "0.5", "2.6")]
 
 
 @pytest.mark.parametrize(("seconds", "status"), [(0.119, 0), (0.121, 1)])
@@ -60,4 +52,4 @@ def test_the_median_decides(
 
 def test_a_fresh_interpreter_imports_the_driver() -> None:
     found = import_time._python("-X", "importtime", "-c", "import motorlite").stderr
-    assert parse(found)[-1].module == "motorlite"
+    assert "motorlite" in [module for module, _, _ in heaviest(found, 10_000)]

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.documents import DOCUMENTS
 from benchmarks.loops import ASYNCIO, TRIO, Loop
-from benchmarks.processes import ROOT, ChildFailedError, Worker
+from benchmarks.processes import ROOT, Child, ChildFailedError
 from benchmarks.speed.worker import run_round, walk
 
 
@@ -65,27 +65,21 @@ def test_a_walk_visits_every_document_once_before_it_returns() -> None:
     assert numbers[-1] == numbers[0]
 
 
-def test_the_parent_learns_why_an_arm_failed() -> None:
-    worker = Worker("bare", "mongodb://user:secret@127.0.0.1:1/")
-    try:
-        with pytest.raises(ChildFailedError, match="without authentication"):
-            worker.run(limit=30, operation="find_one", tasks=1, operations=1)
-    finally:
-        worker.close()
-
-
-def test_an_arm_that_does_not_answer_in_time_is_killed() -> None:
-    worker = Worker("bare", "mongodb://127.0.0.1:1/")
-    try:
-        with pytest.raises(ChildFailedError, match="without an answer"):
-            worker.run(limit=0, operation="find_one", tasks=1, operations=1)
-    finally:
-        worker.close()
+@pytest.mark.parametrize(
+    ("uri", "operation", "limit", "says"),
+    [
+        ("mongodb://user:secret@127.0.0.1:1/", "find_one", 30, "without authentication"),
+        ("mongodb://127.0.0.1:1/", "find_one", 0, "did not answer"),
+    ],
+)
+def test_the_parent_learns_why_an_arm_failed(uri: str, operation: str, limit: float, says: str) -> None:
+    with Child("bare", "benchmarks.speed.worker", "bare", uri) as child:
+        child.send({"operation": operation, "tasks": 1, "operations": 1})
+        with pytest.raises(ChildFailedError, match=says):
+            child.receive(limit)
 
 
 def test_an_arm_without_the_operation_has_no_figures() -> None:
-    worker = Worker("bare", "mongodb://127.0.0.1:1/", ROOT / "benchmarks" / "..")
-    try:
-        assert worker.run(limit=30, operation="insert_one", tasks=1, operations=1) == {}
-    finally:
-        worker.close()
+    with Child("bare", "benchmarks.speed.worker", "bare", "mongodb://127.0.0.1:1/", str(ROOT)) as child:
+        child.send({"operation": "insert_one", "tasks": 1, "operations": 1})
+        assert child.receive(30) == {}

@@ -30,10 +30,7 @@ SCENARIO = Scenario(
 def run(path: Path, *options: str) -> int:
     scenario = path / "mine.py"
     scenario.write_text(MINE)
-    parser = argparse.ArgumentParser()
-    command.add_arguments(parser)
-    arguments = [str(scenario), "--processes", "1", "--out", str(path / "out"), *options]
-    return command.run(parser.parse_args(arguments))
+    return read(scenario, "--processes", 1, "--out", path / "out", *options)
 
 
 def test_a_session_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -60,22 +57,13 @@ def test_the_shape_of_another_deployment(tmp_path: Path) -> None:
     assert [arm.name for arm in session.arms] == ["default:tokens=5"]
 
 
-def test_an_earlier_session_for_comparison(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(tmp_path, "--quick", "--seeds", "1") == 0
-    old = tmp_path / "old.json.gz"
-    (tmp_path / "out" / "storm.json.gz").rename(old)
-    capsys.readouterr()
-    assert run(tmp_path, "--quick", "--seeds", "1", "--compare", str(old)) == 0
-    assert "no-retry" in capsys.readouterr().out
-    assert run(tmp_path, "--quick", "--seeds", "1", "--compare", str(tmp_path / "none.json")) == 2
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (["--policy", "default:x=1"], "a policy has no 'x'"),
         (["--arms", "sead"], "there is no policy 'sead'"),
         (["--capacity", "0"], "capacity must be positive"),
+        (["--compare", "none.json"], "No such file"),
     ],
 )
 def test_mistakes(tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], message: str) -> None:
@@ -96,7 +84,7 @@ def test_the_list(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def read(*words: object) -> int:
     parser = argparse.ArgumentParser()
     command.add_arguments(parser)
-    return command.run(parser.parse_args([str(word) for word in words]))
+    return command.run(parser.parse_args([*map(str, words)]))
 
 
 @pytest.fixture
@@ -115,7 +103,7 @@ def test_tables_and_what_changed(path: Path, tmp_path: Path, capsys: pytest.Capt
     assert read("--read", path, "--compare", tmp_path / "old.json") == 0
     text = capsys.readouterr().out
     assert "better and worse than the arm default" in text
-    assert "Figures: " in text
+    assert "Only what is beyond the noise counts" in text
     assert "Only now: pymongo" in text
 
 
@@ -136,15 +124,6 @@ def test_plots(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], m
     assert len(first) < 60_000
     assert read("--plots", path) == 0
     assert (tmp_path / "docs" / "storm-sustained.svg").read_text(encoding="utf-8") == first
-
-
-def test_no_plots(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("matplotlib")
-    session = make_session({})
-    session.scenarios = []
-    save(session, tmp_path / "s.json")
-    assert read("--plots", tmp_path / "s.json") == 0
-    assert capsys.readouterr().out == "The session has no such scenario.\n"
 
 
 @pytest.mark.parametrize("words", [("--page",), ("--markdown",), ("--read",), ("--plots",)])

@@ -30,7 +30,7 @@ def labelled(error: Any) -> Any:
 @pytest.mark.parametrize("name", ["motorlite", "pymongo", "motor"])
 def test_outcomes(name: str) -> None:
     module: Any = errors if name == "motorlite" else pymongo.errors
-    driver = DRIVERS[name]("mongodb://x/", ARMS["default"], scenario())
+    driver = DRIVERS[name]("mongodb://x/", ARMS[name if name in ARMS else "default"], scenario())
     for error, outcome in (
         (module.OperationFailure("no", 462, REPLY), "rejected"),
         (labelled(module.AutoReconnect("closed before the handshake")), "rejected"),

@@ -39,12 +39,11 @@ class FakeDriver(Driver):
         self.failures = failures
         self.is_stubborn = is_stubborn
         self.calls: list[tuple[float, int]] = []
-        self.running = self.most = 0
+        self.running = 0
 
     async def find(self, client: int, number: int) -> None:
         self.calls.append((asyncio.get_running_loop().time(), client))
         self.running += 1
-        self.most = max(self.most, self.running)
         try:
             await asyncio.sleep(self.seconds)
             while self.is_stubborn:
@@ -121,9 +120,7 @@ async def test_the_application_retries_at_once() -> None:
     assert set(outcomes(record)) == {"rejected"}
     assert len(driver.calls) == 3 * len(record.requests)
     assert record.requests[0].ended - record.requests[0].due == pytest.approx(0.03, abs=1e-3)
-
-
-async def test_the_application_retries_only_while_it_has_patience() -> None:
+    # Only while it has patience.
     scenario = open_loop(application_retries=100, patience=0.1)
     driver = FakeDriver(scenario, seconds=0.04, failures=10**9)
     record, _ = await run(scenario, driver)
@@ -154,31 +151,3 @@ async def test_a_driver_that_swallows_cancellations_does_not_stop_the_end() -> N
     driver.is_stubborn = False
     await asyncio.sleep(1001)
     assert driver.running == 0
-
-
-async def test_a_closed_loop_has_as_many_requests_under_way_as_workers() -> None:
-    scenario = open_loop(rate=None, clients=3, workers=2)
-    driver = FakeDriver(scenario, seconds=0.1)
-    record, _ = await run(scenario, driver)
-    assert driver.most == 6
-    assert len(record.requests) == pytest.approx(6 * 2.0 / 0.1, abs=6)
-    assert Counter(client for _, client in driver.calls).keys() == {0, 1, 2}
-
-
-async def test_workers_rest_while_the_load_is_lower() -> None:
-    scenario = open_loop(
-        rate=None, clients=2, workers=5, changes=(Change(0.5, 1.0, load=2.0), Change(1.0, 1.5, load=0.2))
-    )
-    driver = FakeDriver(scenario, seconds=0.05)
-    _, start = await run(scenario, driver)
-    calls = Counter(int((time - start) / 0.5) for time, _ in driver.calls)
-    assert calls[1] == pytest.approx(2 * calls[0], rel=0.15)
-    assert calls[2] == pytest.approx(0.2 * calls[0], rel=0.3)
-    assert calls[3] == pytest.approx(calls[0], rel=0.15)
-
-
-async def test_workers_think() -> None:
-    scenario = open_loop(rate=None, clients=1, workers=20, think=0.09, seconds=10.0)
-    driver = FakeDriver(scenario, seconds=0.01)
-    record, _ = await run(scenario, driver)
-    assert len(record.requests) == pytest.approx(20 * 10 / 0.1, rel=0.1)

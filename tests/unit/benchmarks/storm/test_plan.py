@@ -55,7 +55,7 @@ def test_an_arm_with_other_fields() -> None:
         ("default:tokens=many", "tokens=many is not float"),
         ("default:queue=maybe", "queue=maybe is not bool"),
         ("default:budget=everyone", "budget=everyone is not one of client, server"),
-        ("default:retries=-1", "retries=-1 is negative"),
+        ("default:retries=-1", "retries=-1 is not int of at least 0"),
         ("default:tokens=nan", "tokens=nan is not float"),
     ],
 )

@@ -32,13 +32,6 @@ def test_other_clients() -> None:
     assert reshaped(SCENARIO) == SCENARIO
 
 
-def test_a_closed_loop_has_no_rate() -> None:
-    closed = replace(SCENARIO, load=Load(rate=None, workers=3))
-    assert reshaped(closed, capacity=50.0).load == closed.load
-    with pytest.raises(ValueError, match="s is a closed loop"):
-        reshaped(closed, rate=3.0)
-
-
 @pytest.mark.parametrize("wrong", [{"capacity": 0.0}, {"clients": 0}, {"rate": -1.0}, {"rate": float("nan")}])
 def test_sizes_must_be_positive(wrong: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="must be positive"):

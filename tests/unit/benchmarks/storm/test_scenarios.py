@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from benchmarks.storm.arms import ARMS
-from benchmarks.storm.scenarios import NoScenarioError, everything, find, load
+from benchmarks.storm.scenarios import NoScenarioError, everything, find
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,11 +31,8 @@ def test_scenarios_have_questions_and_known_arms() -> None:
     assert len(names) == len(set(names))
 
 
-def test_the_standard_scenarios() -> None:
-    assert [scenario.name for scenario in find(["standard"])] == ["burst", "metastable", "sustained"]
-
-
 def test_scenarios_are_found_by_name_by_sweep_and_once() -> None:
+    assert [scenario.name for scenario in find(["standard"])] == ["burst", "metastable", "sustained"]
     rates = find(["failure-rates"])
     assert len(rates) == 9
     assert find(["failure-rates-0.5", "failure-rates", "failure-rates-0.5"]) == [rates[-1], *rates[:-1]]
@@ -47,14 +44,10 @@ def test_a_scenario_of_the_user(tmp_path: Path) -> None:
     path.write_text(OWN)
     (scenario,) = find([str(path)])
     assert scenario.name == "mine"
-
-
-@pytest.mark.parametrize("text", ["", "SCENARIO = 1", "SCENARIOS = []"])
-def test_a_file_without_a_scenario(tmp_path: Path, text: str) -> None:
-    path = tmp_path / "mine.py"
-    path.write_text(text)
-    with pytest.raises(NoScenarioError, match="defines neither SCENARIO nor SCENARIOS"):
-        load(path)
+    for text in ("", "SCENARIO = 1", "SCENARIOS = []"):
+        path.write_text(text)
+        with pytest.raises(NoScenarioError, match="defines neither SCENARIO nor SCENARIOS"):
+            find([str(path)])
 
 
 def test_unknown_names() -> None:

@@ -37,7 +37,7 @@ def test_limiters_can_be_switched_off() -> None:
     ("parameters", "says"),
     [
         ({"ingressRate": 1}, "no parameter ingressRate"),
-        ({"ingressRequestAdmissionRatePerSec": "many"}, "'many'"),
+        ({"ingressRequestAdmissionRatePerSec": "many"}, "many"),
         ({"ingressRequestAdmissionRatePerSec": "nan"}, "'nan'"),
         ({"ingressRequestAdmissionRatePerSec": -1}, "at least 0"),
         ({"ingressRequestRateLimiterEnabled": 2}, "true or false"),

@@ -95,5 +95,5 @@ def test_an_arm_without_a_valid_run_has_no_figures() -> None:
     with watched.view:
         for step in plan(arms=("default",)):
             watched.run(step, "too slow")
-    assert "  default            not valid" in watched.lines
-    assert "    left out: too slow" in watched.lines
+    assert "default            not valid" in watched.lines
+    assert "left out: too slow" in watched.lines
