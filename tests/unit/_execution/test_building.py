@@ -36,7 +36,7 @@ from motorlite.errors import ConfigurationError, DocumentTooLarge
 from motorlite.read_concern import ReadConcern
 from motorlite.read_preferences import Nearest, ReadPreference, ServerMode
 from motorlite.topology_description import TopologyType
-from tests.unit._operations.test_facts import TABLE
+from tests.unit._operations.facts_table import TABLE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
