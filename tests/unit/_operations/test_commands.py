@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -53,7 +55,7 @@ from motorlite._operations.sessions import (
     session_batches,
 )
 from motorlite._operations.single_writes import Delete, Insert, Update
-from motorlite._operations.statements import delete_statement, replace_statement, update_statement
+from motorlite._operations.statements import delete_statement, update_statement
 from motorlite._topology.selection import WRITABLE, WritesByPreference
 from motorlite.errors import (
     ConfigurationError,
@@ -81,438 +83,287 @@ RAW: Final = RawBSONDocument(b"\x05\x00\x00\x00\x00")
 INDEXES: Final = [IndexModel("a").document, IndexModel([("b", -1)], name="by_b", unique=True).document]
 SEARCH_INDEXES: Final = [SearchIndexModel({"mappings": {}}).document, SearchIndexModel({}, "mine", "search").document]
 SESSIONS: Final = [{"id": number} for number in range(MAX_SESSIONS + 1)]
-# Arguments that most operations have, and what they become.
-OWN: Final[dict[str, Any]] = {"comment": "c", "max_time_ms": 9}
-SENT_OWN: Final = {"comment": "c", "maxTimeMS": 9}
-SERVER: Final[dict[str, Any]] = {**OWN, "options": {"serverOption": 1}}
-SENT_SERVER: Final = {**SENT_OWN, "serverOption": 1}
-MAJORITY: Final[dict[str, Any]] = {"write_concern": WriteConcern("majority")}
-SENT_MAJORITY: Final = {"writeConcern": {"w": "majority"}}
-READ_MAJORITY: Final[dict[str, Any]] = {"read_concern": ReadConcern("majority")}
-SENT_READ_MAJORITY: Final = {"readConcern": {"level": "majority"}}
+# Each argument, a value, and what that adds to the command.
+OPTIONS: Final[dict[str, tuple[Any, dict[str, Any]]]] = {
+    "allow_disk_use": (False, {"allowDiskUse": False}),
+    "allow_partial_results": (True, {"allowPartialResults": True}),
+    "array_filters": ([{"e": 1}], {"arrayFilters": [{"e": 1}]}),
+    "authorized_collections": (False, {"authorizedCollections": False}),
+    "authorized_databases": (False, {"authorizedDatabases": False}),
+    "await_data": (True, {"awaitData": True}),
+    "background": (False, {"background": False}),
+    "batch_size": (5, {"batchSize": 5}),
+    "batch_size_of_a_cursor": (5, {"cursor": {"batchSize": 5}}),
+    "bypass_document_validation": (False, {"bypassDocumentValidation": False}),
+    "collation": (LOCALE, {"collation": LOCALE}),
+    "comment": ({"c": 1}, {"comment": {"c": 1}}),
+    "commit_quorum": ("votingMembers", {"commitQuorum": "votingMembers"}),
+    "filter": ({"name": "x"}, {"filter": {"name": "x"}}),
+    "full": (True, {"full": True}),
+    "hint": ({"x": 1}, {"hint": {"x": 1}}),
+    "let": ({"a": 1}, {"let": {"a": 1}}),
+    "limit": (20, {"limit": 20}),
+    "max": ({"x": 9}, {"max": {"x": 9}}),
+    "max_scan": (5, {"maxScan": 5}),
+    "max_time_ms": (9, {"maxTimeMS": 9}),
+    "min": ({"x": 0}, {"min": {"x": 0}}),
+    "name_only": (True, {"nameOnly": True}),
+    "no_cursor_timeout": (True, {"noCursorTimeout": True}),
+    "oplog_replay": (True, {"oplogReplay": True}),
+    "options": ({"serverOption": 1}, {"serverOption": 1}),
+    "projection": ({"_id": 0}, {"projection": {"_id": 0}}),
+    "projection_as_fields": ({"_id": 0}, {"fields": {"_id": 0}}),
+    "read_concern": (ReadConcern("majority"), {"readConcern": {"level": "majority"}}),
+    "return_key": (False, {"returnKey": False}),
+    "return_new": (True, {"new": True}),
+    "scandata": (True, {"scandata": True}),
+    "show_record_id": (True, {"showRecordId": True}),
+    "skip": (3, {"skip": 3}),
+    "sort": ({"x": -1}, {"sort": {"x": -1}}),
+    "tailable": (True, {"tailable": True}),
+    "upsert": (True, {"upsert": True}),
+    "write_concern": (WriteConcern("majority", wtimeout=5), {"writeConcern": {"w": "majority", "wtimeout": 5}}),
+}
+# Arguments that are not sent, and others that have no effect: on a batch size of 0, a pipeline would not be executed.
+UNSENT: Final[dict[str, Any]] = {
+    "find": {
+        "read_concern": ReadConcern(),
+        "no_cursor_timeout": False,
+        "allow_partial_results": False,
+        "oplog_replay": None,
+        "tailable": False,
+        "await_data": False,
+        "min": None,
+    },
+    "a pipeline that writes": {"batch_size": 0},
+    "a write": {"write_concern": WriteConcern()},
+}
 
-COMMANDS: Final[list[tuple[Operation[Any], dict[str, Any]]]] = [
-    (AbortTransaction(), {"abortTransaction": 1}),
-    (CommitTransaction(), {"commitTransaction": 1}),
-    (CommitTransaction(0), {"commitTransaction": 1, "maxTimeMS": 0}),
-    (Aggregate("db", "coll", [{"$match": {}}]), {"aggregate": "coll", "pipeline": [{"$match": {}}], "cursor": {}}),
-    (Aggregate("db", None, []), {"aggregate": 1, "pipeline": [], "cursor": {}}),
+# Operations, what the shortest of their commands is, and the arguments that add something to it.
+COMMANDS: Final[list[tuple[partial[Operation[Any]], dict[str, Any], str]]] = [
+    (partial(AbortTransaction), {"abortTransaction": 1}, ""),
+    (partial(CommitTransaction), {"commitTransaction": 1}, ""),
+    (partial(CommitTransaction, 0), {"commitTransaction": 1, "maxTimeMS": 0}, ""),
     (
-        Aggregate(
-            "db",
-            "coll",
-            [],
-            batch_size=0,
-            allow_disk_use=False,
-            bypass_document_validation=False,
-            collation=LOCALE,
-            hint={"x": 1},
-            let={"a": 1},
-            **SERVER,
-            **READ_MAJORITY,
-        ),
-        {
-            "aggregate": "coll",
-            "pipeline": [],
-            "allowDiskUse": False,
-            "bypassDocumentValidation": False,
-            "collation": LOCALE,
-            "hint": {"x": 1},
-            "let": {"a": 1},
-            "cursor": {"batchSize": 0},
-            **SENT_SERVER,
-            **SENT_READ_MAJORITY,
-        },
+        partial(Aggregate, "db", "coll", [{"$match": {}}]),
+        {"aggregate": "coll", "pipeline": [{"$match": {}}], "cursor": {}},
+        "batch_size_of_a_cursor allow_disk_use bypass_document_validation collation hint let comment max_time_ms"
+        " read_concern options",
+    ),
+    (partial(Aggregate, "db", None, []), {"aggregate": 1, "pipeline": [], "cursor": {}}, ""),
+    (
+        partial(Aggregate, "db", "coll", [], batch_size=0),
+        {"aggregate": "coll", "pipeline": [], "cursor": {"batchSize": 0}},
+        "",
     ),
     # An explanation has no cursor.
     (
-        Aggregate("db", "coll", [], options={"explain": True}),
+        partial(Aggregate, "db", "coll", [], options={"explain": True}),
         {"aggregate": "coll", "pipeline": [], "explain": True},
+        "",
     ),
-    # A batch size of 0 would keep the pipeline from being executed.
     *(
         (
-            AggregateWrite("db", "coll", [{stage: "other"}], batch_size=0, **MAJORITY, **READ_MAJORITY),
-            {
-                "aggregate": "coll",
-                "pipeline": [{stage: "other"}],
-                "cursor": {},
-                **SENT_READ_MAJORITY,
-                **SENT_MAJORITY,
-            },
+            partial(AggregateWrite, "db", "coll", [{stage: "other"}], **UNSENT["a pipeline that writes"]),
+            {"aggregate": "coll", "pipeline": [{stage: "other"}], "cursor": {}},
+            "read_concern write_concern",
         )
         for stage in ("$out", "$merge")
     ),
-    (BuildInfo(), {"buildInfo": 1}),
-    (Count("db", "coll"), {"count": "coll"}),
-    (Count("db", "coll", **SERVER, **READ_MAJORITY), {"count": "coll", **SENT_SERVER, **SENT_READ_MAJORITY}),
-    (Create("db", "coll"), {"create": "coll"}),
+    (partial(BuildInfo), {"buildInfo": 1}, ""),
+    (partial(Count, "db", "coll"), {"count": "coll"}, "comment max_time_ms read_concern options"),
+    (partial(Create, "db", "coll"), {"create": "coll"}, "options comment write_concern"),
     (
-        Create("db", "coll", options={"capped": True, "size": 4096}, comment="c", **MAJORITY),
-        {"create": "coll", "capped": True, "size": 4096, "comment": "c", **SENT_MAJORITY},
-    ),
-    (
-        CreateIndexes("db", "coll", INDEXES),
+        partial(CreateIndexes, "db", "coll", INDEXES),
         {
             "createIndexes": "coll",
             "indexes": [{"name": "a_1", "key": {"a": 1}}, {"name": "by_b", "unique": True, "key": {"b": -1}}],
         },
+        "commit_quorum comment max_time_ms options write_concern",
     ),
     (
-        CreateIndexes("db", "coll", INDEXES, commit_quorum="votingMembers", **SERVER, **MAJORITY),
-        {
-            "createIndexes": "coll",
-            "indexes": INDEXES,
-            "commitQuorum": "votingMembers",
-            **SENT_SERVER,
-            **SENT_MAJORITY,
-        },
-    ),
-    (
-        CreateSearchIndexes("db", "coll", SEARCH_INDEXES),
+        partial(CreateSearchIndexes, "db", "coll", SEARCH_INDEXES),
         {
             "createSearchIndexes": "coll",
             "indexes": [{"definition": {"mappings": {}}}, {"name": "mine", "definition": {}, "type": "search"}],
         },
+        "comment max_time_ms",
     ),
-    (CreateSearchIndexes("db", "coll", [], **OWN), {"createSearchIndexes": "coll", "indexes": [], **SENT_OWN}),
     (
-        Delete("db", "coll", delete_statement({"x": 1}), write_concern=WriteConcern()),
+        partial(Delete, "db", "coll", delete_statement({"x": 1}), **UNSENT["a write"]),
         {"delete": "coll", "ordered": True, "deletes": [{"q": {"x": 1}, "limit": 1}]},
+        "let comment write_concern",
     ),
     (
-        Delete("db", "coll", delete_statement({}), let={"a": 1}, comment="c", write_concern=WriteConcern(j=True)),
-        {
-            "delete": "coll",
-            "ordered": True,
-            "deletes": [{"q": {}, "limit": 1}],
-            "let": {"a": 1},
-            "comment": "c",
-            "writeConcern": {"j": True},
-        },
+        partial(Distinct, "db", "coll", "x"),
+        {"distinct": "coll", "key": "x", "query": {}},
+        "collation hint comment max_time_ms read_concern options",
     ),
-    (Distinct("db", "coll", "x"), {"distinct": "coll", "key": "x", "query": {}}),
+    (partial(Distinct, "db", "coll", "x", {"y": 1}), {"distinct": "coll", "key": "x", "query": {"y": 1}}, ""),
+    (partial(Drop, "db", "coll"), {"drop": "coll"}, "comment write_concern"),
+    (partial(DropDatabase, "db"), {"dropDatabase": 1}, "comment write_concern"),
     (
-        Distinct("db", "coll", "x", {"y": 1}, collation=LOCALE, hint="x_1", **SERVER, **READ_MAJORITY),
-        {
-            "distinct": "coll",
-            "key": "x",
-            "query": {"y": 1},
-            "collation": LOCALE,
-            "hint": "x_1",
-            **SENT_SERVER,
-            **SENT_READ_MAJORITY,
-        },
+        partial(DropIndexes, "db", "coll", "a_1"),
+        {"dropIndexes": "coll", "index": "a_1"},
+        "comment max_time_ms options write_concern",
     ),
-    (Drop("db", "coll"), {"drop": "coll"}),
-    (Drop("db", "coll", comment="c", **MAJORITY), {"drop": "coll", "comment": "c", **SENT_MAJORITY}),
-    (DropDatabase("db"), {"dropDatabase": 1}),
-    (DropDatabase("db", comment="c", **MAJORITY), {"dropDatabase": 1, "comment": "c", **SENT_MAJORITY}),
-    (DropIndexes("db", "coll", "a_1"), {"dropIndexes": "coll", "index": "a_1"}),
-    (DropIndexes("db", "coll", ALL_INDEXES), {"dropIndexes": "coll", "index": "*"}),
+    (partial(DropIndexes, "db", "coll", ALL_INDEXES), {"dropIndexes": "coll", "index": "*"}, ""),
+    (partial(DropIndexes, "db", "coll", {"a": 1}), {"dropIndexes": "coll", "index": {"a": 1}}, ""),
     (
-        DropIndexes("db", "coll", {"a": 1}, **SERVER, **MAJORITY),
-        {"dropIndexes": "coll", "index": {"a": 1}, **SENT_SERVER, **SENT_MAJORITY},
+        partial(DropSearchIndex, "db", "coll", "mine"),
+        {"dropSearchIndex": "coll", "name": "mine"},
+        "comment max_time_ms",
     ),
-    (DropSearchIndex("db", "coll", "mine"), {"dropSearchIndex": "coll", "name": "mine"}),
-    (DropSearchIndex("db", "coll", "mine", **OWN), {"dropSearchIndex": "coll", "name": "mine", **SENT_OWN}),
-    (EndSessions(SESSIONS[:2]), {"endSessions": [{"id": 0}, {"id": 1}]}),
-    (Find("db", "coll", read_concern=ReadConcern()), {"find": "coll", "filter": {}}),
-    # Flags are sent only when they are set.
+    (partial(EndSessions, SESSIONS[:2]), {"endSessions": [{"id": 0}, {"id": 1}]}, ""),
     (
-        Find(
-            "db",
-            "coll",
-            no_cursor_timeout=False,
-            allow_partial_results=False,
-            oplog_replay=None,
-            tailable=False,
-            await_data=False,
-            min=None,
-        ),
+        partial(Find, "db", "coll", **UNSENT["find"]),
         {"find": "coll", "filter": {}},
+        "filter projection sort skip limit batch_size hint collation let min max max_scan return_key show_record_id"
+        " no_cursor_timeout allow_disk_use allow_partial_results oplog_replay tailable await_data comment max_time_ms"
+        " read_concern",
     ),
     (
-        Find(
-            "db",
-            "coll",
-            {"x": 1},
-            projection={"_id": 0},
-            sort={"x": -1},
-            skip=3,
-            limit=20,
-            batch_size=10,
-            hint="x_1",
-            collation=LOCALE,
-            let={"a": 1},
-            min={"x": 0},
-            max={"x": 9},
-            max_scan=5,
-            return_key=False,
-            show_record_id=True,
-            no_cursor_timeout=True,
-            allow_disk_use=False,
-            allow_partial_results=True,
-            oplog_replay=True,
-            tailable=True,
-            await_data=True,
-            **OWN,
-            **READ_MAJORITY,
-        ),
-        {
-            "find": "coll",
-            "filter": {"x": 1},
-            "sort": {"x": -1},
-            "projection": {"_id": 0},
-            "hint": "x_1",
-            "skip": 3,
-            "limit": 20,
-            "batchSize": 10,
-            "collation": LOCALE,
-            "let": {"a": 1},
-            "min": {"x": 0},
-            "max": {"x": 9},
-            "maxScan": 5,
-            "returnKey": False,
-            "showRecordId": True,
-            "allowDiskUse": False,
-            "noCursorTimeout": True,
-            "allowPartialResults": True,
-            "oplogReplay": True,
-            "tailable": True,
-            "awaitData": True,
-            **SENT_OWN,
-            **SENT_READ_MAJORITY,
-        },
+        partial(FindOne, "db", "coll", {"_id": 1}, limit=9, batch_size=4),
+        {"find": "coll", "filter": {"_id": 1}, "limit": 1, "singleBatch": True},
+        "sort skip",
     ),
     (
-        FindOne("db", "coll", {"_id": 1}, sort={"x": 1}, skip=2, limit=9, batch_size=4),
-        {"find": "coll", "filter": {"_id": 1}, "sort": {"x": 1}, "skip": 2, "limit": 1, "singleBatch": True},
-    ),
-    (FindAndModify("db", "coll", {"a": 1}), {"findAndModify": "coll", "query": {"a": 1}, "remove": True}),
-    (FindAndModify("db", "coll", {}, replacement={}), {"findAndModify": "coll", "query": {}, "update": {}}),
-    (
-        FindAndModify(
-            "db",
-            "coll",
-            {"a": 1},
-            update=SET,
-            upsert=True,
-            return_new=True,
-            projection={"_id": 0},
-            sort={"a": 1},
-            array_filters=[{"e": 1}],
-            hint="a_1",
-            collation=LOCALE,
-            let={"v": 1},
-            bypass_document_validation=False,
-            **SERVER,
-            **MAJORITY,
-        ),
-        {
-            "findAndModify": "coll",
-            "query": {"a": 1},
-            "update": SET,
-            "arrayFilters": [{"e": 1}],
-            "new": True,
-            "upsert": True,
-            "fields": {"_id": 0},
-            "sort": {"a": 1},
-            "hint": "a_1",
-            "collation": LOCALE,
-            "let": {"v": 1},
-            "bypassDocumentValidation": False,
-            **SENT_SERVER,
-            **SENT_MAJORITY,
-        },
+        partial(FindAndModify, "db", "coll", {"a": 1}),
+        {"findAndModify": "coll", "query": {"a": 1}, "remove": True},
+        "sort hint collation let comment max_time_ms options write_concern projection_as_fields",
     ),
     (
-        FindCollection("db", "coll", name_only=True, comment="c"),
-        {"listCollections": 1, "cursor": {}, "filter": {"name": "coll"}, "nameOnly": True, "comment": "c"},
-    ),
-    (GetMore("db", "coll", 5, address=ADDRESS), {"getMore": 5, "collection": "coll"}),
-    (
-        GetMore(
-            "db",
-            "coll",
-            2**40,
-            address=ADDRESS,
-            batch_size=10,
-            comment={"a": 1},
-            is_await_data=True,
-            max_await_time_ms=0,
-        ),
-        {"getMore": 2**40, "collection": "coll", "batchSize": 10, "maxTimeMS": 0, "comment": {"a": 1}},
+        partial(FindAndModify, "db", "coll", {}, replacement={}),
+        {"findAndModify": "coll", "query": {}, "update": {}},
+        "upsert return_new",
     ),
     (
-        Insert("db", "coll", {"_id": 1}, write_concern=WriteConcern()),
-        {"insert": "coll", "ordered": True, "documents": [{"_id": 1}]},
+        partial(FindAndModify, "db", "coll", {}, update=SET),
+        {"findAndModify": "coll", "query": {}, "update": SET},
+        "upsert return_new array_filters bypass_document_validation",
     ),
     (
-        Insert(
-            "db",
-            "coll",
-            RAW,
-            write_concern=WriteConcern("majority", wtimeout=5),
-            bypass_document_validation=False,
-            comment="why",
-        ),
-        {
-            "insert": "coll",
-            "ordered": True,
-            "documents": [RAW],
-            "bypassDocumentValidation": False,
-            "comment": "why",
-            "writeConcern": {"w": "majority", "wtimeout": 5},
-        },
+        partial(FindCollection, "db", "coll"),
+        {"listCollections": 1, "cursor": {}, "filter": {"name": "coll"}},
+        "name_only comment",
     ),
-    (KillCursors("db", "coll", [1, 2**40], address=ADDRESS), {"killCursors": "coll", "cursors": [1, 2**40]}),
-    (ListCollections("db"), {"listCollections": 1, "cursor": {}}),
     (
-        ListCollections(
-            "db", filter={"name": "x"}, name_only=True, authorized_collections=False, batch_size=5, **SERVER
-        ),
-        {
-            "listCollections": 1,
-            "cursor": {"batchSize": 5},
-            "filter": {"name": "x"},
-            "nameOnly": True,
-            "authorizedCollections": False,
-            **SENT_SERVER,
-        },
+        partial(GetMore, "db", "coll", 2**40, address=ADDRESS),
+        {"getMore": 2**40, "collection": "coll"},
+        "batch_size comment",
     ),
-    (ListDatabases(), {"listDatabases": 1}),
     (
-        ListDatabases(filter={"name": "x"}, name_only=True, authorized_databases=False, **SERVER),
-        {"listDatabases": 1, "filter": {"name": "x"}, "nameOnly": True, "authorizedDatabases": False, **SENT_SERVER},
+        partial(GetMore, "db", "coll", 5, address=ADDRESS, is_await_data=True, max_await_time_ms=0),
+        {"getMore": 5, "collection": "coll", "maxTimeMS": 0},
+        "",
     ),
-    (ListIndexes("db", "coll"), {"listIndexes": "coll", "cursor": {}}),
+    *(
+        (
+            partial(Insert, "db", "coll", document, **UNSENT["a write"]),
+            {"insert": "coll", "ordered": True, "documents": [document]},
+            "bypass_document_validation comment write_concern",
+        )
+        for document in ({"_id": 1}, RAW)
+    ),
+    (partial(KillCursors, "db", "coll", [1, 2], address=ADDRESS), {"killCursors": "coll", "cursors": [1, 2]}, ""),
     (
-        ListIndexes("db", "coll", batch_size=5, **SERVER),
-        {"listIndexes": "coll", "cursor": {"batchSize": 5}, **SENT_SERVER},
+        partial(ListCollections, "db"),
+        {"listCollections": 1, "cursor": {}},
+        "filter name_only authorized_collections batch_size_of_a_cursor comment max_time_ms options",
+    ),
+    (
+        partial(ListDatabases),
+        {"listDatabases": 1},
+        "filter name_only authorized_databases comment max_time_ms options",
+    ),
+    (
+        partial(ListIndexes, "db", "coll"),
+        {"listIndexes": "coll", "cursor": {}},
+        "batch_size_of_a_cursor comment max_time_ms options",
     ),
     # The command takes no read concern.
     (
-        ListSearchIndexes("db", "coll", search_index_stages(), **READ_MAJORITY),
+        partial(ListSearchIndexes, "db", "coll", search_index_stages(), read_concern=ReadConcern("majority")),
         {"aggregate": "coll", "pipeline": [{"$listSearchIndexes": {}}], "cursor": {}},
+        "batch_size_of_a_cursor comment max_time_ms",
     ),
     (
-        ListSearchIndexes("db", "coll", search_index_stages("mine"), batch_size=5, **OWN),
-        {
-            "aggregate": "coll",
-            "pipeline": [{"$listSearchIndexes": {"name": "mine"}}],
-            "cursor": {"batchSize": 5},
-            **SENT_OWN,
-        },
+        partial(ListSearchIndexes, "db", "coll", search_index_stages("mine")),
+        {"aggregate": "coll", "pipeline": [{"$listSearchIndexes": {"name": "mine"}}], "cursor": {}},
+        "",
     ),
-    (Rename("db", "a", "b"), {"renameCollection": "db.a", "to": "db.b"}),
     (
-        Rename("db", "a", "b", comment="c", options={"dropTarget": True}, **MAJORITY),
-        {"renameCollection": "db.a", "to": "db.b", "dropTarget": True, "comment": "c", **SENT_MAJORITY},
+        partial(Rename, "db", "a", "b"),
+        {"renameCollection": "db.a", "to": "db.b"},
+        "comment options write_concern",
     ),
     # Always acknowledged, whatever the collection's writes are.
-    (Rename("db", "a", "b", write_concern=UNACKNOWLEDGED), {"renameCollection": "db.a", "to": "db.b"}),
+    (partial(Rename, "db", "a", "b", write_concern=UNACKNOWLEDGED), {"renameCollection": "db.a", "to": "db.b"}, ""),
     (
-        Update("db", "coll", update_statement({"_id": 1}, SET)),
+        partial(Update, "db", "coll", update_statement({"_id": 1}, SET), **UNSENT["a write"]),
         {"update": "coll", "ordered": True, "updates": [{"q": {"_id": 1}, "u": SET}]},
+        "bypass_document_validation let comment write_concern",
     ),
     (
-        Update(
-            "db",
-            "coll",
-            replace_statement({"_id": 1}, {"x": 1}),
-            bypass_document_validation=True,
-            let={"a": 1},
-            comment="c",
-            **MAJORITY,
-        ),
-        {
-            "update": "coll",
-            "ordered": True,
-            "updates": [{"q": {"_id": 1}, "u": {"x": 1}}],
-            "let": {"a": 1},
-            "comment": "c",
-            "bypassDocumentValidation": True,
-            **SENT_MAJORITY,
-        },
+        partial(UpdateSearchIndex, "db", "coll", "mine", {"mappings": {}}),
+        {"updateSearchIndex": "coll", "name": "mine", "definition": {"mappings": {}}},
+        "comment max_time_ms",
     ),
     (
-        UpdateSearchIndex("db", "coll", "mine", {"mappings": {}}, **OWN),
-        {"updateSearchIndex": "coll", "name": "mine", "definition": {"mappings": {}}, **SENT_OWN},
-    ),
-    (Validate("db", "coll"), {"validate": "coll", "scandata": False, "full": False}),
-    (
-        Validate("db", "coll", scandata=True, full=True, background=False, comment="c"),
-        {"validate": "coll", "scandata": True, "full": True, "background": False, "comment": "c"},
+        partial(Validate, "db", "coll"),
+        {"validate": "coll", "scandata": False, "full": False},
+        "scandata full background comment",
     ),
 ]
 
 
-@pytest.mark.parametrize(("operation", "document"), COMMANDS, ids=[type(row[0]).__name__ for row in COMMANDS])
-def test_command(operation: Operation[Any], document: dict[str, Any]) -> None:
-    assert sent(operation) == document
-    assert operation.command(V7_0).sequences == ()
+@pytest.mark.parametrize(("make", "document", "options"), COMMANDS, ids=[next(iter(row[1])) for row in COMMANDS])
+def test_command(make: partial[Operation[Any]], document: dict[str, Any], options: str) -> None:
+    assert sent(make()) == document
+    assert make().command(V7_0).sequences == ()
+    arguments, expected = {}, document
+    for option in options.split():
+        value, added = OPTIONS[option]
+        name = option.removesuffix("_of_a_cursor").removesuffix("_as_fields")
+        assert sent(make(**{name: value})) == {**document, **added}
+        arguments[name] = value
+        expected = {**expected, **added}
+    assert sent(make(**arguments)) == expected
+
+
+GIVEN: Final[dict[str, Any]] = {
+    "selector": ReadPreference.NEAREST,
+    "read_preference": ReadPreference.SECONDARY,
+    "codec_options": CodecOptions(tz_aware=True),
+    "time_limit": TimeLimit.OMIT,
+}
+
+
+@pytest.mark.parametrize(
+    ("make", "names"),
+    [
+        (partial(Find, "db", "coll"), "selector read_preference codec_options time_limit"),
+        (partial(Aggregate, "db", "coll", []), "selector read_preference time_limit"),
+        (partial(AggregateWrite, "db", "coll", []), "selector"),
+        (partial(ListCollections, "db"), "selector time_limit"),
+        (partial(ListIndexes, "db", "coll"), "time_limit"),
+        (partial(GetMore, "db", "coll", 5, address=ADDRESS), "read_preference"),
+        (partial(RunCommand, "db", {"ping": 1}), "selector"),
+        (partial(EndSessions, []), "selector"),
+    ],
+)
+def test_what_an_operation_is_given(make: partial[Operation[Any]], names: str) -> None:
+    given = {name: GIVEN[name] for name in names.split()}
+    operation = make(**given)
+    assert {name: getattr(operation, name) for name in given} == given
 
 
 @pytest.mark.parametrize(
     ("operation", "facts"),
     [
-        (
-            Find(
-                "db",
-                "coll",
-                selector=ReadPreference.SECONDARY,
-                read_preference=ReadPreference.SECONDARY,
-                codec_options=CodecOptions(tz_aware=True),
-                time_limit=TimeLimit.OMIT,
-            ),
-            {
-                "database": "db",
-                "selector": ReadPreference.SECONDARY,
-                "read_preference": ReadPreference.SECONDARY,
-                "codec_options": CodecOptions(tz_aware=True),
-                "time_limit": TimeLimit.OMIT,
-            },
-        ),
-        (
-            Aggregate(
-                "db",
-                "coll",
-                [],
-                selector=ReadPreference.NEAREST,
-                read_preference=ReadPreference.NEAREST,
-                time_limit=TimeLimit.OMIT,
-            ),
-            {
-                "selector": ReadPreference.NEAREST,
-                "read_preference": ReadPreference.NEAREST,
-                "time_limit": TimeLimit.OMIT,
-            },
-        ),
-        (
-            AggregateWrite("db", "coll", [], selector=ReadPreference.NEAREST),
-            {"selector": ReadPreference.NEAREST, "is_retryable": False, "is_idempotent": False},
-        ),
-        (
-            ListCollections("db", selector=ReadPreference.PRIMARY, time_limit=TimeLimit.OMIT),
-            {"selector": ReadPreference.PRIMARY, "time_limit": TimeLimit.OMIT},
-        ),
-        (ListIndexes("db", "coll", time_limit=TimeLimit.OMIT), {"time_limit": TimeLimit.OMIT}),
-        (
-            GetMore("db", "coll", 5, address=ADDRESS, read_preference=ReadPreference.NEAREST, is_await_data=True),
-            {"selector": ADDRESS, "read_preference": ReadPreference.NEAREST, "is_await_data": True},
-        ),
-        (
-            RunCommand("db", {"ping": 1}, selector=ReadPreference.NEAREST),
-            {"selector": ReadPreference.NEAREST, "read_preference": None},
-        ),
-        (
-            EndSessions([], selector=ReadPreference.PRIMARY_PREFERRED),
-            {"database": "admin", "selector": ReadPreference.PRIMARY_PREFERRED},
-        ),
-        (Find("db", "coll"), {"selector": WRITABLE, "read_preference": None}),
-        *((made, {"database": "admin"}) for made in (ListDatabases(), Rename("db", "a", "b"), AbortTransaction())),
-        (DropDatabase("db"), {"database": "db"}),
+        (Find("db", "coll"), {"database": "db", "selector": WRITABLE, "read_preference": None}),
+        (GetMore("db", "coll", 5, address=ADDRESS, is_await_data=True), {"selector": ADDRESS, "is_await_data": True}),
+        *((made, {"database": "admin"}) for made in (ListDatabases(), Rename("db", "a", "b"), EndSessions([]))),
         (Rename("db", "a", "b", write_concern=UNACKNOWLEDGED), {"is_acknowledged": True}),
         (Create("db", "coll", write_concern=UNACKNOWLEDGED), {"is_acknowledged": False}),
         (Update("db", "coll", update_statement({}, SET, multi=True)), {"is_retryable": False, "is_acknowledged": True}),
@@ -526,56 +377,35 @@ def test_command(operation: Operation[Any], document: dict[str, Any]) -> None:
             )
         ),
     ],
-    ids=lambda value: type(value).__name__,
 )
-def test_what_an_operation_is_given(operation: Operation[Any], facts: dict[str, Any]) -> None:
+def test_what_follows_from_it(operation: Operation[Any], facts: dict[str, Any]) -> None:
     assert {name: getattr(operation, name) for name in facts} == facts
 
 
+NEED: Final = " needs MongoDB 4.4 (wire version 9), but db1.test:27017 is MongoDB 4.2 (wire version 8)"
+
+
 @pytest.mark.parametrize(
-    ("operation", "message", "older", "newer"),
+    ("operation", "option"),
     [
-        (
-            Find("db", "coll", allow_disk_use=False),
-            "allow_disk_use needs MongoDB 4.4 (wire version 9), but db1.test:27017 is MongoDB 4.2 (wire version 8)",
-            V4_2,
-            V4_4,
-        ),
-        (Find("db", "coll", allow_disk_use=True), "allow_disk_use needs MongoDB 4.4", V4_2, V4_4),
-        (CreateIndexes("db", "coll", INDEXES, commit_quorum=1), "commitQuorum needs MongoDB 4.4", V4_2, V4_4),
-        (
-            CreateIndexes("db", "coll", INDEXES, options={"commitQuorum": 1}),
-            "commitQuorum needs MongoDB 4.4",
-            V4_2,
-            V4_4,
-        ),
+        (Find("db", "coll", allow_disk_use=False), "allow_disk_use"),
+        (Find("db", "coll", allow_disk_use=True), "allow_disk_use"),
+        (CreateIndexes("db", "coll", INDEXES, commit_quorum=1), "commitQuorum"),
+        (CreateIndexes("db", "coll", INDEXES, options={"commitQuorum": 1}), "commitQuorum"),
         *(
             row
             for concern in (None, UNACKNOWLEDGED)
             for row in (
-                (
-                    Delete("db", "coll", delete_statement({}, hint="x_1"), write_concern=concern),
-                    "hint of a delete needs MongoDB 4.4",
-                    V4_2,
-                    V4_4,
-                ),
-                (
-                    FindAndModify[Any]("db", "coll", {}, hint="a_1", write_concern=concern),
-                    "hint of findAndModify needs MongoDB 4.4",
-                    V4_2,
-                    V4_4,
-                ),
+                (Delete("db", "coll", delete_statement({}, hint="x"), write_concern=concern), "hint of a delete"),
+                (FindAndModify[Any]("db", "coll", {}, hint="x", write_concern=concern), "hint of findAndModify"),
             )
         ),
     ],
 )
-def test_what_older_servers_lack(
-    operation: Operation[Any], message: str, older: ServerFacts, newer: ServerFacts
-) -> None:
-    with pytest.raises(ConfigurationError) as caught:
-        operation.command(older)
-    assert str(caught.value).startswith(message)
-    operation.command(newer)
+def test_what_older_servers_lack(operation: Operation[Any], option: str) -> None:
+    with pytest.raises(ConfigurationError, match=re.escape(option + NEED)):
+        operation.command(V4_2)
+    sent(operation, V4_4)
 
 
 COMMENT: Final = "comment of an unacknowledged write needs MongoDB 4.4"
@@ -777,7 +607,7 @@ MODIFY: Final = FindAndModify[Any]("db", "coll", {}, update=SET)
 VALIDATE: Final = Validate("db", "coll")
 VALID, INVALID = {"ok": 1, "valid": True}, {"ok": 1, "valid": False}
 SHARDS: Final = {"ok": 1, "raw": {"a": VALID, "b": INVALID}}
-OPTIONS: Final = {"name": "coll", "options": {"capped": True}}
+DESCRIBED: Final = {"name": "coll", "options": {"capped": True}}
 
 
 @pytest.mark.parametrize(
@@ -789,7 +619,7 @@ OPTIONS: Final = {"name": "coll", "options": {"capped": True}}
         (CountDocuments("db", "coll", []), first_batch(), 0),
         (Count("db", "coll"), {"n": 3.0, "ok": 1}, 3),
         (Distinct("db", "coll", "x"), {"values": [1, "a"], "ok": 1}, [1, "a"]),
-        (FindCollection("db", "coll"), first_batch(OPTIONS), OPTIONS),
+        (FindCollection("db", "coll"), first_batch(DESCRIBED), DESCRIBED),
         (FindCollection("db", "coll"), first_batch(), None),
         (BuildInfo(), {"version": "8.0.0"}, {"version": "8.0.0"}),
         (RunCommand("db", {"ping": 1}), {"ok": 1, "x": 2}, {"ok": 1, "x": 2}),
