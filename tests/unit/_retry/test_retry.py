@@ -303,29 +303,6 @@ def test_operations_share_the_tokens_of_their_series() -> None:
     assert (attempts, budget.tokens) == (50 + 50 + 20, 0)
 
 
-def test_a_series_without_a_bucket_only_backs_off() -> None:
-    case = Case(tokens=None)
-    decisions = [case.again(host_unreachable(), LIMITED) for _ in range(100)]
-    assert [decision.delay for decision in decisions[:9]] == [0, *LADDER]
-    assert not any(decision.is_paid for decision in decisions)
-
-
-@pytest.mark.parametrize(("left", "fits"), [(0.01, False), (0.0101, True)])
-@pytest.mark.parametrize("is_scope", [False, True])
-def test_a_delay_of_a_series_that_does_not_fit_ends_it(left: float, fits: bool, is_scope: bool) -> None:
-    case = Case(tokens=5)
-    for _ in range(2):
-        case.again(host_unreachable(), LIMITED)
-    error = host_unreachable()
-    deadline = Deadline(NOW + 60, NOW + left, 60) if is_scope else Deadline(NOW + left, inf, 1)
-    assert isinstance(case.after(error, deadline), Again) is fits
-    assert case.tokens == (3 if fits else 4)
-    if not fits:
-        # Its time limit ended the operation ("Retryability"); that of a scope is not the driver's.
-        assert (error.timeout, error.retry_refusal) == (not is_scope, "deadline")
-        assert error.phase == (None if is_scope else "retry delay")
-
-
 def test_a_series_that_succeeds_or_ends_otherwise_gets_its_newest_token_back() -> None:
     for outcome, tokens in ((None, 8.1 + 1), (server_error(), 9)):
         case = Case(tokens=10)
@@ -337,14 +314,6 @@ def test_a_series_that_succeeds_or_ends_otherwise_gets_its_newest_token_back() -
         else:
             case.after(outcome, LIMITED)
         assert case.tokens == tokens
-
-
-def test_a_paid_retry_of_a_series_that_is_not_made_returns_its_token() -> None:
-    case = Case(tokens=10)
-    for _ in range(2):
-        case.again(host_unreachable(), LIMITED)
-    case.retry.gave_up()
-    assert case.tokens == 10
 
 
 # --- the ordinary rule as the fallback of the label's ---
@@ -371,16 +340,6 @@ def test_the_fallback_needs_the_ordinary_rule_to_apply() -> None:
         assert (decision.rule, decision.refusal) == (RetryRule.OVERLOAD_POLICY, RetryRefusal.TOKENS)
 
 
-@pytest.mark.parametrize("left", [0, -1])
-def test_the_fallback_needs_time(left: float) -> None:
-    case = Case(tokens=0)
-    assert case.refused(both(), Deadline(NOW + left, inf, 1)) is RetryRefusal.DEADLINE
-
-
-def test_an_option_switches_the_fallback_off_too() -> None:
-    assert Case(reads=False).refused(both()) is RetryRefusal.DISABLED
-
-
 @pytest.mark.parametrize("deadline", [NO_DEADLINE, Deadline(NOW + 60, inf, 60)])
 @pytest.mark.parametrize(
     ("policy", "tokens", "refusal"),
@@ -401,47 +360,66 @@ def test_an_overload_error_has_no_fallback(
             assert case.tokens == tokens
 
 
-def test_without_a_bucket() -> None:
-    case = Case(tokens=None)
-    for _ in range(5):
-        case.again(overload())
-    assert case.refused(server_error()) is RetryRefusal.NOT_RETRYABLE
-    case.retry.succeeded()
-
-
 # --- the bucket ---
 
 
-@pytest.mark.parametrize("tokens", [10, 1000])
-def test_a_retry_that_is_not_made_costs_nothing(tokens: float) -> None:
-    case = Case(tokens=tokens)
-    error = overload()
-    case.again(error)
+def test_without_a_bucket_retries_only_back_off() -> None:
+    for error, delays in ((overload, DELAYS), (host_unreachable, [0, *LADDER, *[1.0] * 90])):
+        case = Case(tokens=None)
+        decisions = [case.again(error(), LIMITED) for _ in delays]
+        assert [decision.delay for decision in decisions] == delays
+        assert not any(decision.is_paid for decision in decisions)
+        assert case.refused(server_error()) is RetryRefusal.NOT_RETRYABLE
+        case.retry.succeeded()
+        case.retry.gave_up()
+
+
+@pytest.mark.parametrize(
+    ("errors", "settings", "tokens", "attempts"),
+    [
+        ("O", {}, 10, 1),
+        ("O", {"tokens": 1000}, 1000, 1),
+        # The newest retry is the one that is not made.
+        ("hO", {}, 10, 2),
+        # Of a series.
+        ("hh", {}, 10, 2),
+        # What cost nothing brings nothing: by the later revision an ordinary retry may wait, and takes no token.
+        ("w", OF_REVISION, 10, 1),
+    ],
+)
+def test_a_retry_that_is_not_made_costs_nothing(
+    errors: str, settings: dict[str, Any], tokens: float, attempts: int
+) -> None:
+    case = Case(write(), **settings)
+    for letter in errors:
+        case.again(ERRORS[letter](), LIMITED)
     decision = case.retry.gave_up()
-    case.retry.describe(error)
-    assert case.tokens == tokens
-    assert (decision.failure.error, decision.refusal) == (error, None)
-    assert (error.attempts, error.retry_reasons, error.retry_refusal) == (1, (), None)
+    error = case.retry.describe(decision.failure.error)
+    assert (case.tokens, decision.refusal) == (tokens, None)
+    assert (error.attempts, len(error.retry_reasons), error.retry_refusal) == (attempts, attempts - 1, None)
 
 
-def test_what_cost_nothing_brings_nothing_when_it_is_not_made() -> None:
-    # By the later revision an ordinary retry may wait, and takes no token.
-    case = Case(write(), policy=LATER)
-    assert case.again(server_error(6, "SystemOverloadedError", "RetryableWriteError")).delay
-    case.retry.gave_up()
-    assert case.tokens == 10
-    without = Case(tokens=None)
-    without.again(overload())
-    without.retry.gave_up()
-
-
-def test_the_newest_retry_is_the_one_that_is_not_made() -> None:
-    case = Case()
-    case.again(host_unreachable())
+@pytest.mark.parametrize(
+    ("error", "tokens", "refusal"),
+    [
+        (server_error(), 10, None),
+        (network_error(), 10, RetryRefusal.NOT_RETRYABLE),
+        (unsent(), 10, RetryRefusal.DEADLINE),
+        (retryable(), 9, None),  # one comes in, one goes out for the next retry
+        (overload(), 8, None),
+        (server_error(462, "SystemOverloadedError"), 9, RetryRefusal.NOT_RETRYABLE),
+    ],
+)
+def test_what_a_failed_attempt_brings(error: PyMongoError, tokens: float, refusal: RetryRefusal | None) -> None:
+    case = Case(other())
     case.again(overload())
-    case.retry.gave_up()
-    error = case.retry.describe(overload())
-    assert (error.attempts, error.retry_reasons) == (2, ("temporary failure",))
+    case.after(error, ordinary=False)
+    assert case.tokens == tokens
+    # A first attempt brings nothing.
+    case = Case(other())
+    decision = case.after(error, ordinary=False)
+    assert decision.refusal is refusal
+    assert case.tokens == (10 if isinstance(decision, Raise) else 9)
 
 
 def test_success_of_a_retry() -> None:
@@ -451,90 +429,35 @@ def test_success_of_a_retry() -> None:
     assert case.tokens == 10.1
 
 
-@pytest.mark.parametrize(
-    ("error", "tokens"),
-    [
-        (server_error(), 10),
-        (network_error(), 10),
-        (unsent(), 10),
-        (retryable(), 9),  # one comes in, one goes out for the next retry
-        (overload(), 8),
-        (server_error(462, "SystemOverloadedError"), 9),
-    ],
-)
-def test_what_a_failed_retry_brings(error: PyMongoError, tokens: float) -> None:
-    case = Case(other())
-    case.again(overload())
-    case.after(error, ordinary=False)
-    assert case.tokens == tokens
-
-
-@pytest.mark.parametrize(
-    ("error", "refusal"),
-    [
-        (server_error(), None),
-        (network_error(), RetryRefusal.NOT_RETRYABLE),
-        (unsent(), RetryRefusal.DEADLINE),
-        (server_error(462, "SystemOverloadedError"), RetryRefusal.NOT_RETRYABLE),
-    ],
-)
-def test_a_failed_first_attempt_brings_nothing(error: PyMongoError, refusal: RetryRefusal | None) -> None:
-    case = Case(other())
-    assert case.refused(error, ordinary=False) is refusal
-    assert case.tokens == 10
-
-
-@pytest.mark.parametrize("error", [overload(), retryable()])
-def test_an_empty_bucket(error: PyMongoError) -> None:
-    case = Case(tokens=0)
-    assert case.refused(error) is RetryRefusal.TOKENS
-    assert case.tokens == 0
-    assert case.retry.retries == 0
-    assert isinstance(case.after(host_unreachable()), Again), "an ordinary retry costs nothing"
-
-
 # --- deadlines ---
 
 
 @pytest.mark.parametrize(
-    ("left", "fits"), [(0.05, False), (0.1, False), (0.100001, True), (0.2, True), (0, False), (-1, False)]
+    ("errors", "settings", "delay", "tokens"),
+    [("O", {}, 0.1, 9), ("r", {}, 0, 9), ("h", {}, 0, 10), ("b", {"tokens": 0}, 0, 0), ("hhh", {"tokens": 5}, 0.01, 3)],
 )
 @pytest.mark.parametrize("is_scope", [False, True])
-def test_a_delay_must_end_before_the_deadline(left: float, fits: bool, is_scope: bool) -> None:
-    deadline = Deadline(inf, NOW + left) if is_scope else Deadline(NOW + left, inf, 1)
-    case = Case()
-    error = overload()
+@pytest.mark.parametrize("left", [-1, 0, 0.000001, 0.005, 0.01, 0.0101, 0.05, 0.1, 0.100001, 0.2])
+def test_a_delay_must_end_before_the_deadline(
+    errors: str, settings: dict[str, Any], delay: float, tokens: float, is_scope: bool, left: float
+) -> None:
+    case = Case(**settings)
+    for letter in errors[:-1]:
+        case.again(ERRORS[letter](), LIMITED)
+    before, error = case.tokens, ERRORS[errors[-1]]()
+    earlier, later = NOW + left, NOW + 5
+    deadline = Deadline(later, earlier, 5) if is_scope else Deadline(earlier, later, 1)
     decision = case.after(error, deadline)
+    fits = left > delay
     assert isinstance(decision, Again) is fits
-    assert case.tokens == (9 if fits else 10)
+    assert case.tokens == (tokens if fits else before)
     if not fits:
-        assert decision.refusal is RetryRefusal.DEADLINE
-        # The time of a scope is not the driver's: no phase.
-        assert error.phase == (None if is_scope else "backoff" if left > 0 else "retry delay")
-
-
-def test_the_earlier_of_deadline_and_scope() -> None:
-    error = overload()
-    assert Case().refused(error, Deadline(NOW + 5, NOW + 0.05, 5)) is RetryRefusal.DEADLINE
-    assert error.phase is None
-    assert Case().refused(error, Deadline(NOW + 0.05, NOW + 5, 5)) is RetryRefusal.DEADLINE
-    assert error.phase == "backoff"
-
-
-@pytest.mark.parametrize("make", [retryable, host_unreachable])
-@pytest.mark.parametrize(("left", "fits"), [(0, False), (-1, False), (0.001, True)])
-def test_without_a_delay_some_time_must_be_left(make: Any, left: float, fits: bool) -> None:
-    for deadline, phase in ((Deadline(NOW + left, inf, 1), "retry delay"), (Deadline(inf, NOW + left), None)):
-        error = make()
-        assert isinstance(Case().after(error, deadline), Again) is fits
-        # The time limit passed between two attempts. That of a scope is not the driver's.
-        assert (error.phase, error.timeout) == ((None, False) if fits else (phase, phase is not None))
-
-
-def test_a_deadline_that_has_passed_is_no_backoff_that_does_not_fit() -> None:
-    error = overload()
-    assert Case().refused(error, Deadline(NOW, inf, 1)) is RetryRefusal.DEADLINE
-    assert (error.phase, error.timeout) == ("retry delay", True)
+        assert (decision.refusal, error.retry_refusal) == (RetryRefusal.DEADLINE, "deadline")
+        # The time limit passed between two attempts, or its backoff does not fit. The time of a scope is not the
+        # driver's: no phase.
+        phase = "backoff" if errors == "O" and left > 0 else "retry delay"
+        assert error.phase == (None if is_scope else phase)
+        assert error.timeout is (error.phase == "retry delay")
 
 
 def test_the_phase_that_is_known_already_is_kept() -> None:
@@ -621,73 +544,65 @@ def test_the_error_tells_what_was_tried() -> None:
     assert all(type(reason) is str for reason in last.retry_reasons)
 
 
-def selection() -> PyMongoError:
-    return unsent()
-
-
-def socket_timeout() -> PyMongoError:
-    return NetworkTimeout("no")
+AGAIN = "2 attempts, retried for:"
 
 
 @pytest.mark.parametrize(
     ("first", "last", "settings", "deadline", "text"),
     [
         # The first attempt.
-        (None, server_error, {}, NO_DEADLINE, "no"),
-        (None, network_error, {"ordinary": False}, NO_DEADLINE, "closed"),
-        (None, overload, {"tokens": 0}, NO_DEADLINE, "no (not retried: tokens)"),
-        (None, overload, {"reads": False}, NO_DEADLINE, "no (not retried: disabled)"),
-        (None, socket_timeout, {"reads": False}, NO_DEADLINE, "no (not retried: disabled)"),
-        (None, selection, {"ordinary": False}, NO_DEADLINE, "none (time used up in phase: selection)"),
+        (None, server_error(), {}, NO_DEADLINE, ""),
+        (None, network_error(), {"ordinary": False}, NO_DEADLINE, ""),
+        (None, overload(), {"tokens": 0}, NO_DEADLINE, "not retried: tokens"),
+        (None, overload(), {"reads": False}, NO_DEADLINE, "not retried: disabled"),
+        (None, both(), {"reads": False}, NO_DEADLINE, "not retried: disabled"),
+        (None, NetworkTimeout("no"), {"reads": False}, NO_DEADLINE, "not retried: disabled"),
+        (None, unsent(), {"ordinary": False}, NO_DEADLINE, "time used up in phase: selection"),
         (
             None,
-            overload,
+            overload(),
             {},
             Deadline(NOW + 0.1, inf, 1),
-            "no (too little time left for the backoff; not retried: deadline)",
+            "too little time left for the backoff; not retried: deadline",
         ),
-        (None, overload, {}, Deadline(inf, NOW + 0.1), "no (not retried: deadline)"),
+        (None, overload(), {}, Deadline(inf, NOW + 0.1), "not retried: deadline"),
         # A retry.
+        (overload, server_error(), {}, NO_DEADLINE, f"{AGAIN} overload; not retried again: not retryable"),
+        (overload, overload(), {"tokens": 1}, NO_DEADLINE, f"{AGAIN} overload; not retried again: tokens"),
         (
-            overload,
-            server_error,
-            {},
+            host_unreachable,
+            both(),
+            {"tokens": 0, "capacity": 0},
             NO_DEADLINE,
-            "2 attempts, retried for: overload; not retried again: not retryable",
-        ),
-        (
-            overload,
-            overload,
-            {"tokens": 1},
-            NO_DEADLINE,
-            "2 attempts, retried for: overload; not retried again: tokens",
+            f"{AGAIN} temporary failure; not retried again: tokens",
         ),
         (
             host_unreachable,
-            host_unreachable,
+            host_unreachable(),
             {},
             NO_DEADLINE,
-            "2 attempts, retried for: temporary failure; not retried again: attempts",
+            f"{AGAIN} temporary failure; not retried again: attempts",
         ),
         (
             overload,
-            selection,
+            unsent(),
             {"ordinary": False},
             NO_DEADLINE,
-            "time used up in phase: selection; 2 attempts, retried for: overload; not retried again: deadline",
+            f"time used up in phase: selection; {AGAIN} overload; not retried again: deadline",
         ),
     ],
 )
-def test_texts(first: Any, last: Any, settings: dict[str, Any], deadline: Deadline, text: str) -> None:
+def test_texts(first: Any, last: PyMongoError, settings: dict[str, Any], deadline: Deadline, text: str) -> None:
     arguments = {"ordinary": settings.get("ordinary", True)}
     case = Case(**{name: value for name, value in settings.items() if name != "ordinary"})
     if first is not None:
         case.again(first())
-        text = f"no ({text})"
-    decision = case.after(last(), deadline, **arguments)
+    decision = case.after(last, deadline, **arguments)
     assert isinstance(decision, Raise)
+    error = decision.failure.error
     # An OperationFailure adds what the server answered.
-    assert str(decision.failure.error).partition(", full error")[0] == text
+    found = str(error).partition(", full error")[0]
+    assert found == (f"{error.args[0]} ({text})" if text else error.args[0])
 
 
 def test_an_earlier_error_tells_what_happened_to_the_retry() -> None:
