@@ -10,7 +10,7 @@ import pytest
 from motorlite.errors import InvalidOperation
 from motorlite.read_preferences import ReadPreference
 from motorlite.retry import OverloadRetry
-from tests.support.core import HOST_UNREACHABLE, OVERLOADED, Driver, driver, find, insert, replica_set
+from tests.support.core import HOST_UNREACHABLE, OVERLOADED, Driver, answering, driver, find, insert, replica_set
 from tests.support.pools import settle
 
 if TYPE_CHECKING:
@@ -107,8 +107,7 @@ async def test_a_server_that_was_suitable_all_along_does_not() -> None:
 
 
 async def test_what_an_overloaded_server_answered_is_waited_out() -> None:
-    deployment = replica_set(servers=2)
-    deployment["a:1"].on("insert", OVERLOADED)
+    deployment = answering("insert", OVERLOADED, servers=2)
     async with driver(deployment, overload_policy=SLOW) as client, anyio.create_task_group() as group:
         run = Run(client, group)
         await anyio.sleep(2)

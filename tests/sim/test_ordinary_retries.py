@@ -22,7 +22,7 @@ from motorlite.errors import (
 )
 from motorlite.overload import CircuitBreaker
 from motorlite.retry import BestEffort, FailFast, RetryBudget
-from motorlite.testing.scripted import Close, Hang, ScriptedDeployment, failure
+from motorlite.testing.scripted import Close, Hang, failure
 from tests.support.clients import scripted_client
 from tests.support.core import (
     FOUND,
@@ -109,8 +109,7 @@ async def test_a_breaker_sees_every_attempt(read: bool) -> None:
 @pytest.mark.parametrize("delay", [0.0499, 0.05, 0.2])
 async def test_an_error_that_arrives_as_time_runs_out_says_so(delay: float) -> None:
     """Whether its reply comes right before the deadline, at it, or never: time ran out."""
-    deployment = replica_set()
-    deployment["a:1"].on("find", later(HOST_UNREACHABLE, delay))
+    deployment = answering("find", later(HOST_UNREACHABLE, delay))
     async with driver(deployment) as client:
         for limit in (0.05, 0.0501, 0.1, 0.101, 0.1499, 0.15, 0.2):
             error = await fails(client, find(), timeout=limit)
@@ -226,8 +225,7 @@ async def test_a_block_of_0_retries_until_it_is_cancelled(block: Callable[[float
 @pytest.mark.parametrize("how", ["pymongo", "motorlite", "timeoutMS"])
 async def test_other_limits_stay_in_force_without_one(how: str) -> None:
     """As in PyMongo. Without them, nothing would end the wait for a server that hangs."""
-    deployment = ScriptedDeployment(["a:1"], replica_set="rs")
-    deployment["a:1"].on("update", Hang())
+    deployment = answering("update", Hang())
     options = {"socketTimeoutMS": 300, "waitQueueTimeoutMS": 200, "maxPoolSize": 1, "killAbandoned": True}
     async with scripted_client(deployment, **options) as client:
         given: dict[str, Any] = {"timeoutMS": 0} if how == "timeoutMS" else {}

@@ -287,8 +287,7 @@ async def test_every_mongos_is_asked_before_one_is_asked_again(count: int) -> No
     ],
 )
 async def test_a_member_that_is_overloaded_is_avoided(answer: Any, retargeting: bool, address: Any) -> None:
-    deployment = replica_set(servers=2)
-    deployment["a:1"].on("find", answer, FOUND)
+    deployment = answering("find", answer, FOUND, servers=2)
     deployment["b:1"].on("find", FOUND)
     async with driver(deployment, enableOverloadRetargeting=retargeting) as client:
         reply = await client.run(read())
@@ -299,8 +298,7 @@ async def test_a_member_that_is_overloaded_is_avoided(answer: Any, retargeting: 
 
 
 async def test_the_only_suitable_server_is_asked_again() -> None:
-    deployment = replica_set(servers=2)
-    deployment["a:1"].on("insert", OVERLOADED, OVERLOADED, WRITTEN)
+    deployment = answering("insert", OVERLOADED, OVERLOADED, WRITTEN, servers=2)
     async with driver(deployment) as client:
         await client.run(insert())
         assert len(deployment["a:1"].times("insert")) == 3
@@ -388,8 +386,7 @@ LATER: Final = OverloadRetry.revision_2026_07()
     ],
 )
 async def test_preset_of_the_later_revision(name: str, make: Any, answer: Any, delays: list[float]) -> None:
-    deployment = replica_set(servers=2)
-    deployment["a:1"].on(name, answer)
+    deployment = answering(name, answer, servers=2)
     async with driver(deployment, overload_policy=LATER) as client:
         error = await fails(client, make())
         assert gaps(deployment["a:1"].times(name)) == delays

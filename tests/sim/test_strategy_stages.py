@@ -159,8 +159,7 @@ async def test_no_duration_fails_the_operation(name: str, action: RetryAction) -
     """With its own error, without another attempt; the refusal is published with its reason."""
     answer, reason, kind = FAILURES[name]
     strategy, recorder = Strategy(action), Recorder(RetryEvent)
-    deployment = replica_set()
-    deployment["a:1"].on("find", answer)
+    deployment = answering("find", answer)
     options: dict[str, Any] = {"maxAdaptiveRetries": 0, "event_listeners": [recorder]}
     async with scripted_client(deployment, retry_strategy=strategy, **options) as client:
         with pytest.raises(kind) as caught:

@@ -31,27 +31,8 @@ from motorlite._topology.selection import WRITABLE
 from motorlite.read_preferences import ReadPreference
 from tests.sim.test_malformed_replies import CASES, Case
 from tests.support.fake_core import Sent, fake_client
-from tests.unit._operations.facts_table import (
-    ABORTS,
-    ADDRESS,
-    ADDRESSED,
-    CAUSAL,
-    COMMITS,
-    CONTINUES,
-    CURSOR,
-    FREES,
-    IDEMPOTENT,
-    IF_SINGLE,
-    KEEPS,
-    NO_LIMIT,
-    NO_SESSION,
-    OWN_LIMIT,
-    PRIMARY,
-    READ,
-    RETRYABLE,
-    TABLE,
-    Row,
-)
+from tests.unit._operations import facts_table as declared
+from tests.unit._operations.facts_table import TABLE, Row
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -82,21 +63,21 @@ def test_facts(row: Row) -> None:
     # What instances decide is in a slot, which hides the default.
     decides = inspect.isdatadescriptor(inspect.getattr_static(type(operation), "is_retryable"))
     facts = {
-        RETRYABLE: operation.is_retryable and not decides,
-        IF_SINGLE: operation.is_retryable and decides,
-        IDEMPOTENT: operation.is_idempotent,
-        CURSOR: operation.creates_cursor,
-        CAUSAL: operation.supports_after_cluster_time,
-        KEEPS: operation.keeps_connection,
-        NO_SESSION: not operation.supports_sessions,
-        NO_LIMIT: operation.time_limit is TimeLimit.OMIT,
-        ADDRESSED: operation.selector == ADDRESS,
-        CONTINUES: operation.is_continuation,
-        FREES: operation.is_housekeeping,
-        COMMITS: operation.ends is TransactionEnd.COMMIT,
-        ABORTS: operation.ends is TransactionEnd.ABORT,
-        OWN_LIMIT: operation.time_limit is TimeLimit.DEADLINE,
-        PRIMARY: operation.selector is operation.read_preference is ReadPreference.PRIMARY,
+        declared.RETRYABLE: operation.is_retryable and not decides,
+        declared.IF_SINGLE: operation.is_retryable and decides,
+        declared.IDEMPOTENT: operation.is_idempotent,
+        declared.CURSOR: operation.creates_cursor,
+        declared.CAUSAL: operation.supports_after_cluster_time,
+        declared.KEEPS: operation.keeps_connection,
+        declared.NO_SESSION: not operation.supports_sessions,
+        declared.NO_LIMIT: operation.time_limit is TimeLimit.OMIT,
+        declared.ADDRESSED: operation.selector == declared.ADDRESS,
+        declared.CONTINUES: operation.is_continuation,
+        declared.FREES: operation.is_housekeeping,
+        declared.COMMITS: operation.ends is TransactionEnd.COMMIT,
+        declared.ABORTS: operation.ends is TransactionEnd.ABORT,
+        declared.OWN_LIMIT: operation.time_limit is TimeLimit.DEADLINE,
+        declared.PRIMARY: operation.selector is operation.read_preference is ReadPreference.PRIMARY,
     }
     assert (operation.name, operation.kind) == (row.name, row.kind)
     assert {fact for fact, holds in facts.items() if holds} == row.facts
@@ -106,14 +87,14 @@ def test_facts(row: Row) -> None:
     assert not operation.is_exhaust
     assert operation.time_limit is not TimeLimit.AWAIT
     assert not operation.has_own_preference
-    assert operation.selector is WRITABLE or row.facts & {ADDRESSED, PRIMARY}
-    assert operation.read_preference is None or PRIMARY in row.facts
+    assert operation.selector is WRITABLE or row.facts & {declared.ADDRESSED, declared.PRIMARY}
+    assert operation.read_preference is None or declared.PRIMARY in row.facts
 
 
 def test_what_is_idempotent() -> None:
     """All operations, so that one that is added is False unless it says otherwise. Few besides reads say so."""
     idempotent = {type(row.operation) for row in TABLE if row.operation.is_idempotent}
-    reads = {type(row.operation) for row in TABLE if row.kind is READ}
+    reads = {type(row.operation) for row in TABLE if row.kind is declared.READ}
     assert idempotent == (reads | {BuildInfo, CommitTransaction, AbortTransaction}) - {GetMore, KillCursors, WatchMore}
     assert Operation.is_idempotent is False
 
