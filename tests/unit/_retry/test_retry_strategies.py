@@ -309,8 +309,7 @@ ERRORS: Final[dict[str, Callable[[], PyMongoError]]] = {"O": overload, "h": code
     [
         # The strategy continues where the policy has no retries left.
         (Strategy(), 3, 0, 1, "OO", [2, 1], 2.1),
-        # An empty bucket is final, whether or not the policy has attempts left.
-        (Strategy(), 0, 0, 5, "O", [], TOKENS),
+        # What has no attempts left is refused without a token after the strategy has spoken.
         (Strategy(), 0, 0, 0, "O", [], TOKENS),
         # A strategy without a budget needs no token.
         (Strategy(None), 0, 0, 5, "O" * 20, [0] * 20, 0),
@@ -360,6 +359,10 @@ def test_tokens(
     else:
         case.retry.succeeded()
         assert budget.tokens == pytest.approx(outcome)
+
+
+def test_an_empty_bucket_is_final() -> None:
+    assert Case(budget=RetryBudget(0), policy=5).refused(overload()) is TOKENS
 
 
 def test_a_backoff_of_the_policy_that_does_not_fit_is_final() -> None:
