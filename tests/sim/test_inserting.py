@@ -41,7 +41,9 @@ async def test_the_id_is_the_first_field(fields: int, options: dict[str, Any], l
             assert sent["_id"] == document["_id"] == result.inserted_id
             assert second["documents"] == first["documents"]
             if listens:
-                (seen,) = recorder.command_events[-1].command["documents"]
+                started = recorder.command_events[-1]
+                assert isinstance(started, CommandStartedEvent)
+                (seen,) = started.command["documents"]
                 assert type(seen) is dict
                 assert list(seen.items()) == list(sent.items())
 

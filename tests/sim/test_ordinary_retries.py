@@ -188,7 +188,7 @@ async def test_a_strategy_names_codes_and_shortens_the_series(
     code: int, reason: str | None, options: dict[str, Any]
 ) -> None:
     deployment = replica_set()
-    commands = {
+    commands: dict[str, Callable[[Any], Any]] = {
         "find": lambda coll: coll.find_one(),
         "insert": lambda coll: coll.insert_one({"_id": 1}),
         # Not idempotent.

@@ -106,7 +106,7 @@ STANDALONE: Final[dict[str, tuple[str, Callable[[Any], Awaitable[Any]]]]] = {
     ids=[*OTHERS, *(f"{name} on a standalone" for name in STANDALONE)],
 )
 async def test_in_flight_what_is_not_idempotent_fails(
-    command: str, call: Callable[[Any], Awaitable[Any]], topology: dict[str, str]
+    command: str, call: Callable[[Any], Awaitable[Any]], topology: dict[str, Any]
 ) -> None:
     strategy = Strategy(0.0)
     deployment = ScriptedDeployment(["a:1"], wire_version=25, **topology)

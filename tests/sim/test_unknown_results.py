@@ -269,6 +269,16 @@ def write_error(index: int = 0, n: int = 0) -> dict[str, Any]:
         ("x", lambda coll: coll.database.command("x"), [LOST], {}, AutoReconnect, True),
         ("x", lambda coll: coll.database.command("x", timeoutMS=1000), [OVERLOADED, Hang()], {}, PyMongoError, True),
         ("find", lambda coll: coll.find_one(), [LOST], {}, AutoReconnect, False),
+        # An error of a failing server may interrupt a write, unless a label says that nothing was written.
+        ("insert", lambda coll: coll.insert_one({}), [failure(6)], {"retryWrites": False}, OperationFailure, True),
+        (
+            "insert",
+            lambda coll: coll.insert_one({}),
+            [failure(6, "NoWritesPerformed")],
+            {"retryWrites": False},
+            OperationFailure,
+            False,
+        ),
         # A strategy whose delay is longer than the time limit.
         (
             "insert",

@@ -72,6 +72,8 @@ from motorlite.write_concern import WriteConcern
 from tests.support.servers import V4_2, V4_4, V5_0, V7_0, V8_0, sent, server
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from motorlite._base.values import ServerFacts
     from motorlite._operations.contract import Operation
 
@@ -140,7 +142,7 @@ UNSENT: Final[dict[str, Any]] = {
 }
 
 # Operations, what the shortest of their commands is, and the arguments that add something to it.
-COMMANDS: Final[list[tuple[partial[Operation[Any]], dict[str, Any], str]]] = [
+COMMANDS: Final[list[tuple[Callable[..., Operation[Any]], dict[str, Any], str]]] = [
     (partial(AbortTransaction), {"abortTransaction": 1}, ""),
     (partial(CommitTransaction), {"commitTransaction": 1}, ""),
     (partial(CommitTransaction, 0), {"commitTransaction": 1, "maxTimeMS": 0}, ""),
@@ -318,7 +320,7 @@ COMMANDS: Final[list[tuple[partial[Operation[Any]], dict[str, Any], str]]] = [
 
 
 @pytest.mark.parametrize(("make", "document", "options"), COMMANDS, ids=[next(iter(row[1])) for row in COMMANDS])
-def test_command(make: partial[Operation[Any]], document: dict[str, Any], options: str) -> None:
+def test_command(make: Callable[..., Operation[Any]], document: dict[str, Any], options: str) -> None:
     assert sent(make()) == document
     assert make().command(V7_0).sequences == ()
     arguments, expected = {}, document
@@ -352,7 +354,7 @@ GIVEN: Final[dict[str, Any]] = {
         (partial(EndSessions, []), "selector"),
     ],
 )
-def test_what_an_operation_is_given(make: partial[Operation[Any]], names: str) -> None:
+def test_what_an_operation_is_given(make: Callable[..., Operation[Any]], names: str) -> None:
     given = {name: GIVEN[name] for name in names.split()}
     operation = make(**given)
     assert {name: getattr(operation, name) for name in given} == given
@@ -730,4 +732,4 @@ def test_write_errors(operation: Operation[Any], code: int, kind: type[WriteErro
     with pytest.raises(WriteError) as caught:
         operation.parse({**reply, **others})
     error = caught.value
-    assert (type(error), error.code, error.error_labels, error.reached_server) == (kind, code, {LABEL}, True)
+    assert (type(error), error.code, error.error_labels, error.reached_server) == (kind, code, frozenset({LABEL}), True)

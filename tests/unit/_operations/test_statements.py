@@ -74,16 +74,17 @@ def test_the_statement_of_an_insert() -> None:
     assert statement_of(InsertOne({"_id": 1})) == ("insert", {"_id": 1})
 
 
+WRONG_UPDATES: list[Any] = [{}, [], {"x": 1}, {"x": 1, **SET}]
+WRONG_PAIRS: list[Any] = [({}, "x"), ({}, None), (None, SET), ([], SET)]
+WRONG_OPTIONS: list[dict[str, Any]] = [{"array_filters": {"e": 1}}, {"sort": [("x", 1)]}]
+
+
 @pytest.mark.parametrize(
     ("make", "arguments", "kind", "text"),
     [
-        *(
-            (update_statement, ({}, update), ValueError, "update must")
-            for update in ({}, [], {"x": 1}, {"x": 1, **SET})
-        ),
-        *((update_statement, pair, TypeError, "must be") for pair in (({}, "x"), ({}, None), (None, SET), ([], SET))),
-        (partial(update_statement, array_filters={"e": 1}), ({}, SET), TypeError, "must be"),
-        (partial(update_statement, sort=[("x", 1)]), ({}, SET), TypeError, "must be"),
+        *((update_statement, ({}, update), ValueError, "update must") for update in WRONG_UPDATES),
+        *((update_statement, pair, TypeError, "must be") for pair in WRONG_PAIRS),
+        *((partial(update_statement, **options), ({}, SET), TypeError, "must be") for options in WRONG_OPTIONS),
         (replace_statement, ({}, SET), ValueError, r"replacement must not begin with an update operator.*'\$set'"),
         (replace_statement, ({}, []), TypeError, "replacement must be a mapping, not "),
         (delete_statement, (None,), TypeError, "filter must be a mapping, not "),

@@ -189,8 +189,8 @@ class Sequence(NamedTuple):
     settings: Mapping[str, Any] = MappingProxyType({})
 
 
-NONE_OF_POLICY: Final = {"policy": OverloadRetry(max_retries=0)}
-OF_REVISION: Final = {"policy": LATER}
+NONE_OF_POLICY: Final[dict[str, Any]] = {"policy": OverloadRetry(max_retries=0)}
+OF_REVISION: Final[dict[str, Any]] = {"policy": LATER}
 
 SEQUENCES: Final = [
     # Five retries together, once overload or a label was among them.

@@ -345,7 +345,7 @@ def test_tokens(
     for _ in range(taken):
         budget.take()
     case = Case(strategy=strategy, budget=budget, policy=retries)
-    found = []
+    found, decision = list[float](), None
     for letter in errors:
         decision = case.after(ERRORS[letter]())
         if isinstance(decision, Ask):
@@ -614,9 +614,7 @@ def test_always_retried_while_there_is_time_also_while_closing() -> None:
     # The policy's two retries, and with a strategy as many as it permits or as there are tokens.
     [(SpecificationRetry(), 3), (BestEffort(), 11), (OverloadRetry(), 6), (REVISION, 3)],
 )
-def test_every_shipped_strategy_stops_without_a_limit_of_its_own(
-    make: Any, strategy: RetryStrategy, attempts: int
-) -> None:
+def test_every_shipped_strategy_stops_without_a_limit_of_its_own(make: Any, strategy: Any, attempts: int) -> None:
     case = Case(make("db"), strategy=strategy, budget=RetryBudget(10), policy=2)
     now, sent = NOW, 0
     while sent < 1000:
