@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
@@ -18,7 +19,7 @@ from tests.support.core import FOUND, replica_set
 from tests.support.pools import settle
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping
 
     from motorlite.retry import RetryStrategy
     from tests.support.clients import Client
@@ -42,13 +43,18 @@ CALLS: Final[dict[str, Callable[[Client], Awaitable[Any]]]] = {
 }
 
 
-async def warned(queue: WaitQueue | None, call: Callable[[Client], Awaitable[Any]], **options: Any) -> list[str]:
+async def warned(
+    queue: WaitQueue | None,
+    call: Callable[[Client], Awaitable[Any]],
+    of_client: Mapping[str, Any] = MappingProxyType({}),
+    **options: Any,
+) -> list[str]:
     """The warnings of two calls in a block, which name this file."""
     deployment = replica_set()
     deployment["a:1"].on("distinct", {"values": []})
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        async with scripted_client(deployment, wait_queue=queue) as client:
+        async with scripted_client(deployment, wait_queue=queue, **of_client) as client:
             for _ in range(2):
                 with motorlite.call_options(**options):
                     await call(client)
@@ -58,51 +64,49 @@ async def warned(queue: WaitQueue | None, call: Callable[[Client], Awaitable[Any
 
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("name", QUEUES)
-async def test_a_priority_without_a_queue_of_priorities(name: str, call: str) -> None:
-    found = await warned(QUEUES[name], CALLS[call], priority=70)
-    if name == "priority":
+@pytest.mark.parametrize(
+    ("argument", "value", "wanted", "advice"),
+    [
+        ("priority", 70, "priority", "WaitQueue('queue', ordering='priority')"),
+        ("fallback", ReadPreference.SECONDARY, "degrade", "WaitQueue('degrade')"),
+    ],
+)
+async def test_what_only_one_queue_reads(
+    argument: str, value: Any, wanted: str, advice: str, name: str, call: str
+) -> None:
+    found = await warned(QUEUES[name], CALLS[call], **{argument: value})
+    if name == wanted:
         assert found == []
     else:
         (message,) = found
-        assert message.startswith("call_options(priority=...) has no effect on this client")
-        assert "wait_queue=WaitQueue('queue', ordering='priority')" in message
+        assert message.startswith(f"call_options({argument}=...) has no effect on this client")
+        assert f"wait_queue={advice}" in message
 
 
-@pytest.mark.parametrize("call", CALLS)
-@pytest.mark.parametrize("name", QUEUES)
-async def test_a_fallback_without_degrade(name: str, call: str) -> None:
-    found = await warned(QUEUES[name], CALLS[call], fallback=ReadPreference.SECONDARY)
-    if name == "degrade":
-        assert found == []
-    else:
-        (message,) = found
-        assert message.startswith("call_options(fallback=...) has no effect on this client")
-        assert "wait_queue=WaitQueue('degrade')" in message
-
-
-async def test_a_fallback_in_a_block_that_degrades() -> None:
-    degrade = WaitQueue("degrade")
-    assert await warned(QUEUES["fifo"], CALLS["find_one"], fallback=ReadPreference.SECONDARY, wait_queue=degrade) == []
-    assert (
-        await warned(QUEUES["fifo"], CALLS["find_one"], fallback=ReadPreference.SECONDARY, wait_queue="degrade") == []
-    )
+@pytest.mark.parametrize(
+    ("options", "of_client"),
+    [
+        ({"fallback": ReadPreference.SECONDARY, "wait_queue": WaitQueue("degrade")}, {}),
+        ({"fallback": ReadPreference.SECONDARY, "wait_queue": "degrade"}, {}),
+        (
+            {"priority": 70},
+            {"rate_limit": RateLimit(rate=500, strategy="queue", queue=WaitQueue("queue", ordering="priority"))},
+        ),
+        # What has an effect on every client.
+        ({"retry_strategy": FailFast()}, {}),
+        ({}, {}),
+        ({"context": {"tier": "gold"}, "retry_strategy": BestEffort()}, {}),
+        ({"context": {"tier": "gold"}}, {"retry_strategy": "bestEffort"}),
+    ],
+)
+async def test_what_has_an_effect(options: dict[str, Any], of_client: dict[str, Any]) -> None:
+    queue = None if "rate_limit" in of_client else QUEUES["fifo"]
+    assert await warned(queue, CALLS["find_one"], of_client, **options) == []
 
 
 async def test_each_is_named_once_for_each_client() -> None:
     assert len(await warned(None, CALLS["find_one"], priority=70, fallback=ReadPreference.SECONDARY)) == 2
     assert len(await warned(None, CALLS["find_one"], priority=70, fallback=ReadPreference.SECONDARY)) == 2
-
-
-async def test_priorities_for_the_queue_of_a_rate_limit() -> None:
-    limit = RateLimit(rate=500, strategy="queue", queue=WaitQueue("queue", ordering="priority"))
-    async with scripted_client(replica_set(), rate_limit=limit) as client:
-        with motorlite.call_options(priority=70):
-            await client.db.coll.find_one()
-
-
-async def test_what_has_an_effect_on_every_client_is_no_reason() -> None:
-    assert await warned(None, CALLS["find_one"], retry_strategy=FailFast()) == []
-    assert await warned(None, CALLS["find_one"]) == []
 
 
 # --- data for a strategy, without a strategy ---
@@ -113,16 +117,6 @@ async def test_what_has_an_effect_on_every_client_is_no_reason() -> None:
 async def test_a_context_that_no_strategy_reads(strategy: RetryStrategy | None, call: str) -> None:
     (message,) = await warned(None, CALLS[call], context={"tier": "gold"}, retry_strategy=strategy)
     assert message.startswith("call_options(context=...) has no effect on this client without a retry_strategy")
-
-
-async def test_a_context_for_the_strategy_of_the_block() -> None:
-    assert await warned(None, CALLS["find_one"], context={"tier": "gold"}, retry_strategy=BestEffort()) == []
-
-
-async def test_a_context_for_the_strategy_of_the_client() -> None:
-    async with scripted_client(replica_set(), retry_strategy="bestEffort") as client:
-        with motorlite.call_options(context={"tier": "gold"}):
-            await client.db.coll.find_one()
 
 
 async def test_a_context_for_calls_only_some_of_which_have_a_strategy() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import copy
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -13,13 +15,12 @@ from motorlite.errors import (
     ConfigurationError,
     InvalidOperation,
     NetworkTimeout,
-    NotPrimaryError,
     OperationFailure,
     PoolClearedError,
     ServerSelectionTimeoutError,
 )
 from motorlite.read_preferences import ReadPreference
-from motorlite.testing.scripted import Close, Hang, failure, overloaded
+from motorlite.testing.scripted import Hang, overloaded
 from motorlite.write_concern import WriteConcern
 from tests.support.core import (
     BAD_VALUE,
@@ -27,6 +28,7 @@ from tests.support.core import (
     EVERY_KIND,
     OVERLOADED,
     A,
+    answering,
     driver,
     fails,
     find,
@@ -47,10 +49,8 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_a_server_that_is_gone_before_the_retry_does_not_hide_the_overload_error() -> None:
-    deployment = replica_set()
+    deployment = answering("find", overloaded(baseBackoffMS=5000))
     server = deployment["a:1"]
-
-    server.on("find", overloaded(baseBackoffMS=5000))
     async with driver(deployment, serverSelectionTimeoutMS=2000, heartbeatFrequencyMS=500) as client:
 
         async def crash_during_the_backoff() -> None:
@@ -81,27 +81,42 @@ async def test_a_server_that_is_gone_before_the_retry_does_not_hide_the_overload
         assert client.tokens == 1000
 
 
-@pytest.mark.parametrize("hangs_up", [False, True], ids=["refused", "closed during hello"])
-async def test_check_outs_that_fail_before_a_retry_do_not_hide_the_overload_error(hangs_up: bool) -> None:
-    deployment = replica_set()
-    server = deployment["a:1"]
-    server.on("find", OVERLOADED)
+@pytest.mark.parametrize("how", ["refused", "closed during hello", "an error"])
+async def test_check_outs_that_fail_before_a_retry_do_not_hide_the_overload_error(how: str) -> None:
+    deployment = answering("find", OVERLOADED)
     async with driver(deployment) as client:
 
         async def crash_during_the_backoff() -> None:
             await anyio.sleep(0.05)
-            make_unreachable(deployment, hangs_up=hangs_up)
+            if how == "an error":
+                deployment["a:1"].drop_connections()
+                deployment["a:1"].on("isMaster", BAD_VALUE)
+            else:
+                make_unreachable(deployment, hangs_up=how != "refused")
 
         before = client.now
         async with anyio.create_task_group() as group:
             group.start_soon(crash_during_the_backoff)
             error = await fails(client, find())
         # A connection that cannot be made is an overload error of the operation, and as such retried.
-        assert client.now == pytest.approx(before + 3.1, abs=1e-9)
+        retries = 1 if how == "an error" else 5
+        assert client.now == pytest.approx(before + sum(DELAYS[:retries]), abs=1e-9)
         assert isinstance(error, OperationFailure)
         assert error.code == 462
-        assert (error.attempts, error.retry_refusal) == (6, "attempts")
-        assert isinstance(error.__cause__, AutoReconnect)
+        assert (error.attempts, error.retry_refusal) == (retries + 1, "not retryable" if retries == 1 else "attempts")
+        assert isinstance(error.__cause__, OperationFailure if retries == 1 else AutoReconnect)
+
+
+@pytest.mark.parametrize("limit", [inf, 60])
+async def test_without_overload_retries_a_refused_connection_is_not_retried(limit: float) -> None:
+    # It carries both labels, and after an overload error no rule may retry more often than maxAdaptiveRetries.
+    deployment = replica_set()
+    async with driver(deployment, maxAdaptiveRetries=0) as client:
+        make_unreachable(deployment, hangs_up=False)
+        for make in (find, insert):
+            error = await fails(client, make(), timeout=limit)
+            assert (error.attempts, error.retry_refusal) == (1, "attempts")
+            assert {"SystemOverloadedError", "RetryableError"} <= error.error_labels
 
 
 async def test_an_unacknowledged_write_is_retried_until_it_is_sent() -> None:
@@ -111,26 +126,6 @@ async def test_an_unacknowledged_write_is_retried_until_it_is_sent() -> None:
         error = await fails(client, insert(write_concern=WriteConcern(w=0)))
         assert (error.attempts, error.retry_reasons) == (6, ("server not available",) * 5)
         assert not client.recorder.command_events
-
-
-async def test_a_handshake_that_the_server_refuses_does_not_hide_the_overload_error() -> None:
-    deployment = replica_set()
-    server = deployment["a:1"]
-    server.on("find", OVERLOADED)
-    async with driver(deployment) as client:
-
-        async def restart_during_the_backoff() -> None:
-            await anyio.sleep(0.05)
-            server.drop_connections()
-            server.on("isMaster", BAD_VALUE)
-
-        async with anyio.create_task_group() as group:
-            group.start_soon(restart_during_the_backoff)
-            error = await fails(client, find())
-        assert isinstance(error, OperationFailure)
-        assert (error.code, error.attempts) == (462, 2)
-        assert isinstance(error.__cause__, OperationFailure)
-        assert error.__cause__.code == 2
 
 
 @pytest.mark.parametrize("hangs_up", [False, True], ids=["refused", "closed during hello"])
@@ -220,44 +215,44 @@ async def test_a_connection_that_takes_too_long_is_an_overload_error() -> None:
         assert (event.delay, event.address) == (0.1, A)
 
 
-async def test_a_command_that_cannot_be_built_again_does_not_hide_the_overload_error() -> None:
-    deployment = replica_set(servers=2)
-    deployment["a:1"].on("find", OVERLOADED)
+class BuiltOnce(RunCommand):
+    """A command that cannot be built again."""
+
+    built = 0
+
+    def command(self, facts: ServerFacts) -> Command:
+        self.built += 1
+        if self.built > 1:
+            raise ValueError("once only")
+        return super().command(facts)
+
+
+PREFERENCE = ReadPreference.PRIMARY_PREFERRED
+
+
+@pytest.mark.parametrize(
+    ("operation", "cause"),
+    [
+        (find(selector=PREFERENCE, read_preference=PREFERENCE, allow_disk_use=True), ConfigurationError),
+        (BuiltOnce("db", {"ping": 1}, selector=PREFERENCE), ValueError),
+    ],
+)
+async def test_a_command_that_cannot_be_built_again_does_not_hide_the_overload_error(
+    operation: Operation[Any], cause: type[Exception]
+) -> None:
+    deployment = answering(operation.name, OVERLOADED, servers=2)
     # MongoDB 4.2, where allowDiskUse is an error.
     deployment["b:1"].hello["maxWireVersion"] = 8
-    preference = ReadPreference.PRIMARY_PREFERRED
     async with driver(deployment) as client:
-        operation = find(selector=preference, read_preference=preference, allow_disk_use=True)
-        error = await fails(client, operation)
+        error = await fails(client, copy(operation))
         assert isinstance(error, OperationFailure)
         assert (error.code, error.attempts, error.address) == (462, 2, A)
         assert isinstance(error.__cause__, InvalidOperation)
         assert str(error.__cause__).startswith("no equivalent command for this server: ")
-        assert isinstance(error.__cause__.__cause__, ConfigurationError)
+        assert isinstance(error.__cause__.__cause__, cause)
         assert not deployment["b:1"].commands()
         # No connection is lost on that way.
         assert not client.server("b").pool.state.in_use
-
-
-async def test_whatever_keeps_a_command_from_being_built_again() -> None:
-    class BuiltOnce(RunCommand):
-        built = 0
-
-        def command(self, facts: ServerFacts) -> Command:
-            self.built += 1
-            if self.built > 1:
-                raise ValueError("once only")
-            return super().command(facts)
-
-    deployment = replica_set()
-    deployment["a:1"].on("ping", OVERLOADED)
-    async with driver(deployment) as client:
-        error = await fails(client, BuiltOnce("db", {"ping": 1}))
-        assert isinstance(error, OperationFailure)
-        assert (error.code, error.attempts) == (462, 2)
-        assert isinstance(error.__cause__, InvalidOperation)
-        assert str(error.__cause__).startswith("no equivalent command for this server: ")
-        assert isinstance(error.__cause__.__cause__, ValueError)
 
 
 async def test_a_command_that_cannot_be_built_at_all_raises_its_own_error() -> None:
@@ -281,22 +276,3 @@ async def test_the_cause_of_an_error_is_kept() -> None:
         setattr(connection.stream, "exchange", exchange)  # noqa: B010  # a method
         error = await fails(client, update_many())
         assert error.__cause__ is cause
-
-
-async def test_a_state_change_on_a_retry_replaces_the_overload_error() -> None:
-    deployment = replica_set()
-    deployment["a:1"].on("update", OVERLOADED, failure(91))
-    async with driver(deployment) as client:
-        error = await fails(client, update_many())
-        assert isinstance(error, NotPrimaryError)
-        assert (error.code, error.attempts, error.retry_reasons) == (91, 2, ("overload",))
-
-
-async def test_a_network_error_on_a_retry_replaces_the_overload_error() -> None:
-    deployment = replica_set()
-    deployment["a:1"].on("update", OVERLOADED, Close())
-    async with driver(deployment) as client:
-        error = await fails(client, update_many())
-        assert isinstance(error, AutoReconnect)
-        assert error.address == A
-        assert (error.attempts, error.retry_refusal) == (2, "not retryable")

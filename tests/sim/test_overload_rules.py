@@ -1,22 +1,28 @@
-"""The overload retry policy (client backpressure specification), rule by rule, with exact delays in virtual time."""
+"""The overload policy (client backpressure specification) in virtual time: what answers cost in time and tokens.
+
+Which rule permits a retry, and at what cost, is decided in tests/unit/_retry. These tests show that operations of every
+kind do so.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import fields
+from math import inf
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import anyio
 import pytest
 
-from motorlite.errors import (
-    OperationFailure,
-)
+from motorlite.errors import OperationFailure
 from motorlite.read_preferences import ReadPreference
+from motorlite.retry import OverloadRetry
 from motorlite.testing.scripted import Close, ScriptedDeployment, failure, overloaded
 from motorlite.write_concern import WriteConcern
 from tests.support.core import (
     BAD_VALUE,
+    COMMANDS,
     DELAYS,
-    EVERY_KIND,
+    DONE,
     FOUND,
     HOST_UNREACHABLE,
     OVERLOADED,
@@ -25,6 +31,7 @@ from tests.support.core import (
     WRITTEN,
     A,
     B,
+    answering,
     driver,
     fails,
     find,
@@ -43,248 +50,120 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-# --- rule 1 ---
+BUSY, FINAL, AGAIN, ORDINARY, WRONG = OVERLOADED, OVERLOADED_ONLY, RETRYABLE_ONLY, HOST_UNREACHABLE, BAD_VALUE
+# What the command's own successful answer takes the place of.
+GOOD: Final = "success"
+EVERY: Final = tuple(name for name, _, _ in COMMANDS)
+# Those that the retryable reads and writes specifications are about; and one that they are not about.
+TWO: Final = ("find", "insert")
+OTHER: Final = ("update",)
 
 
-@EVERY_KIND
-async def test_rule_1_success_on_the_first_attempt_deposits_a_tenth(
-    name: str, make: Callable[[], Operation[Any]], success: dict[str, Any]
+class Script(NamedTuple):
+    """Answers, the last of which repeats, and the retries that follow: their delays, and the tokens left at each."""
+
+    name: str
+    answers: list[Any]
+    delays: list[float]
+    tokens: list[float]
+    # After the operation.
+    left: float
+    refusal: str | None = None
+    start: int = 10
+    commands: tuple[str, ...] = EVERY
+    timeout: float = inf
+    jitter: float = 1.0
+    # maxAdaptiveRetries.
+    retries: int = 5
+
+
+SCRIPTS: Final = [
+    Script("rule 1: success brings a tenth", [GOOD], [], [], 10.1),
+    Script("rule 1: another failure brings nothing", [WRONG], [], [], 10),
+    Script("rule 2: success on a retry brings 1.1", [BUSY, GOOD], [0.1], [9], 10.1),
+    Script("rule 2: once for many retries", [*[BUSY] * 5, GOOD], DELAYS, [9, 8, 7, 6, 5], 6.1),
+    Script("rule 2: though it took nothing", [ORDINARY, GOOD], [0], [10], 11.1, commands=TWO),
+    Script("rule 3: failure without overload brings one", [BUSY, WRONG], [0.1], [9], 10, "not retryable"),
+    Script("rule 3: a state change", [BUSY, failure(91)], [0.1], [9], 10, "not retryable", commands=OTHER),
+    Script("rule 3: a network error", [BUSY, Close()], [0.1], [9], 10, "not retryable", commands=OTHER),
+    Script("rule 3: failure with overload brings nothing", [BUSY, FINAL], [0.1], [9], 9, "not retryable"),
+    Script("rule 3: it pays for the next retry", [BUSY, AGAIN, GOOD], [0.1, 0], [0, 0], 1.1, start=1),
+    Script("rule 3: also ordinary retries", [ORDINARY, WRONG], [0], [10], 11, "not retryable", commands=TWO),
+    Script("rule 4: five retries", [BUSY], DELAYS, [9, 8, 7, 6, 5], 5, "attempts"),
+    Script("rule 4: whatever the timeout", [BUSY], DELAYS, [9, 8, 7, 6, 5], 5, "attempts", timeout=3600),
+    Script("rule 4: no RetryableError", [failure(6, "SystemOverloadedError")], [], [], 10, "not retryable"),
+    Script("rule 4: the code alone", [failure(462)], [], [], 10),
+    Script("rule 4: RetryableError alone", [AGAIN, AGAIN, GOOD], [0, 0], [9, 9], 10.1),
+    Script("rule 4: two tokens", [BUSY], [0.1, 0.2], [1, 0], 0, "tokens", start=2),
+    Script("rule 4: ordinary retries need none", [ORDINARY, GOOD], [0], [0], 1.1, start=0, commands=TWO),
+    Script("rule 4: a delay that ends at the deadline", [BUSY], [], [], 10, "deadline", commands=OTHER, timeout=0.1),
+    Script("rule 4: one that ends before it", [BUSY], [0.1], [9], 9, "deadline", commands=OTHER, timeout=0.102),
+    Script("rule 4: time comes before tokens", [BUSY], [], [], 0, "deadline", start=0, timeout=0.05),
+    Script("rule 5: overload second", [ORDINARY, BUSY, GOOD], [0, 0.2], [10, 9], 10.1, commands=TWO),
+    Script("rule 5: a long base", [overloaded(baseBackoffMS=60_000), GOOD], [10], [9], 10.1, commands=OTHER),
+    Script(
+        "rule 5: jitter, and a base",
+        [BUSY, overloaded(baseBackoffMS=50), GOOD],
+        [0.025, 0.025],
+        [9, 8],
+        9.1,
+        jitter=0.25,
+    ),
+    Script("none", [BUSY], [], [], 10, "attempts", retries=0),
+    Script("one", [BUSY], [0.1], [9], 9, "attempts", retries=1),
+]
+
+
+@pytest.mark.parametrize(
+    ("script", "name", "make", "success"),
+    [
+        pytest.param(script, *command, id=f"{script.name}-{command[0]}")
+        for script in SCRIPTS
+        for command in COMMANDS
+        if command[0] in script.commands
+    ],
+)
+async def test_what_answers_cost(
+    script: Script, name: str, make: Callable[[], Operation[Any]], success: dict[str, Any]
 ) -> None:
-    deployment = replica_set()
-    deployment["a:1"].on(name, success)
-    async with driver(deployment) as client:
-        client.drain_to(10)
-        await client.run(make())
-        assert client.tokens == 10.1
-        await client.run(make())
-        assert client.tokens == 10.2
-        assert not client.recorder.retries
+    deployment = answering(name, *[success if answer is GOOD else answer for answer in script.answers])
+    async with driver(deployment, jitter=script.jitter, maxAdaptiveRetries=script.retries) as client:
+        client.drain_to(script.start)
+        if script.answers[-1] is GOOD:
+            await client.run(make(), timeout=script.timeout)
+        else:
+            error = await fails(client, make(), timeout=script.timeout)
+            assert (error.attempts, error.retry_refusal) == (len(script.delays) + 1, script.refusal)
+        retries = [event for event in client.recorder.retries if event.permitted]
+        assert gaps(deployment["a:1"].times(name)) == pytest.approx(script.delays, abs=1e-9)
+        assert [event.delay for event in retries] == script.delays
+        assert [event.attempt for event in retries] == list(range(1, len(retries) + 1))
+        assert [event.tokens for event in retries] == script.tokens
+        assert client.tokens == script.left
+        # No rule about retries is about some errors, so there is nothing to refuse.
+        assert len(client.recorder.retries) == len(retries) + (script.refusal is not None)
+        assert client.core.stats().refusals == ({script.refusal: 1} if script.refusal else {})
 
 
-async def test_rule_1_never_above_the_capacity() -> None:
-    async with driver(replica_set()) as client:
+# --- tokens ---
+
+
+async def test_the_bucket_holds_a_thousand_tokens() -> None:
+    async with driver(answering("find", FOUND, HOST_UNREACHABLE, FOUND)) as client:
         assert client.tokens == client.bucket.capacity == 1000
-        await client.run(find())
-        assert client.tokens == 1000
-
-
-async def test_rule_1_ten_thousand_tenths_are_a_thousand() -> None:
-    # Floats would not give a whole number of tokens.
-    async with driver(replica_set()) as client:
-        client.drain_to(0)
-        for _ in range(100):
+        for _ in range(2):
             await client.run(find())
-        assert client.tokens == 10
+            assert client.tokens == 1000
 
 
-async def test_rule_1_an_unacknowledged_write_succeeds_when_it_is_written() -> None:
+async def test_an_unacknowledged_write_succeeds_when_it_is_written() -> None:
     async with driver(replica_set()) as client:
         client.drain_to(10)
         assert await client.run(insert(write_concern=WriteConcern(w=0))) is None
         assert client.tokens == 10.1
 
 
-async def test_rule_1_a_first_attempt_that_fails_otherwise_deposits_nothing() -> None:
-    deployment = replica_set()
-    deployment["a:1"].on("find", BAD_VALUE)
-    async with driver(deployment) as client:
-        client.drain_to(10)
-        await fails(client, find())
-        assert client.tokens == 10
-
-
-# --- rule 2 ---
-
-
-@EVERY_KIND
-async def test_rule_2_success_on_a_retry_deposits_eleven_tenths(
-    name: str, make: Callable[[], Operation[Any]], success: dict[str, Any]
-) -> None:
-    deployment = replica_set()
-    deployment["a:1"].on(name, OVERLOADED, success)
-    async with driver(deployment) as client:
-        client.drain_to(10)
-        await client.run(make())
-        (event,) = client.recorder.retries
-        assert event.tokens == 9
-        assert client.tokens == 10.1
-
-
-async def test_rule_2_one_deposit_for_many_retries() -> None:
-    deployment = replica_set()
-    deployment["a:1"].on("find", *[OVERLOADED] * 5, FOUND)
-    async with driver(deployment) as client:
-        client.drain_to(10)
-        await client.run(find())
-        assert [event.tokens for event in client.recorder.retries] == [9, 8, 7, 6, 5]
-        assert client.tokens == 6.1
-
-
-async def test_rule_2_an_ordinary_retry_deposits_although_it_took_nothing() -> None:
-    deployment = replica_set()
-    deployment["a:1"].on("find", HOST_UNREACHABLE, FOUND)
-    async with driver(deployment) as client:
-        client.drain_to(10)
-        await client.run(find())
-        assert [event.tokens for event in client.recorder.retries] == [10]
-        assert client.tokens == 11.1
-
-
-async def test_rule_2_never_above_the_capacity() -> None:
-    deployment = replica_set()
-    deployment["a:1"].on("find", HOST_UNREACHABLE, FOUND)
-    async with driver(deployment) as client:
-        await client.run(find())
-        assert client.tokens == 1000
-
-
-# --- rule 3 ---
-
-
-@pytest.mark.parametrize("answer", [BAD_VALUE, failure(91), Close()], ids=["error", "state change", "network"])
-async def test_rule_3_a_retry_that_fails_without_overload_deposits_one(answer: Any) -> None:
-    deployment = replica_set()
-    deployment["a:1"].on("update", OVERLOADED, answer)
-    async with driver(deployment) as client:
-        client.drain_to(10)
-        await fails(client, update_many())
-        assert [event.tokens for event in client.recorder.retries] == [9, 10]
-        assert client.tokens == 10
-
-
-async def test_rule_3_a_retry_that_fails_with_overload_deposits_nothing() -> None:
-    deployment = replica_set()
-    deployment["a:1"].on("update", OVERLOADED, OVERLOADED_ONLY)
-    async with driver(deployment) as client:
-        client.drain_to(10)
-        await fails(client, update_many())
-        assert client.tokens == 9
-
-
-async def test_rule_3_the_deposit_pays_for_the_next_retry() -> None:
-    # RetryableError alone permits another retry: what this failure brings in is there when that one is paid for.
-    deployment = replica_set()
-    deployment["a:1"].on("update", OVERLOADED, RETRYABLE_ONLY, WRITTEN)
-    async with driver(deployment) as client:
-        client.drain_to(1)
-        await client.run(update_many())
-        assert [event.tokens for event in client.recorder.retries] == [0, 0]
-        assert client.tokens == 1.1
-
-
-async def test_rule_3_counts_for_ordinary_retries_as_well() -> None:
-    deployment = replica_set()
-    deployment["a:1"].on("find", HOST_UNREACHABLE, BAD_VALUE)
-    async with driver(deployment) as client:
-        client.drain_to(10)
-        await fails(client, find())
-        assert client.tokens == 11
-
-
-# --- rule 4 ---
-
-
-@EVERY_KIND
-async def test_rule_4_five_retries_and_no_sixth(
-    name: str, make: Callable[[], Operation[Any]], success: dict[str, Any]
-) -> None:
-    deployment = replica_set()
-    server = deployment["a:1"]
-    server.on(name, OVERLOADED)
-    async with driver(deployment) as client:
-        client.drain_to(10)
-        error = await fails(client, make())
-        assert len(server.times(name)) == 6
-        assert client.tokens == 5
-        assert isinstance(error, OperationFailure)
-        assert error.code == 462
-        assert error.attempts == 6
-        assert error.retry_reasons == ("overload",) * 5
-        assert error.retry_refusal == "attempts"
-        assert error.address == A
-        assert "server a:1; 6 attempts, retried for: overload; not retried again: attempts" in str(error)
-
-        server.received.clear()
-        server.on(name, *[OVERLOADED] * 5, success)
-        await client.run(make())
-        assert len(server.times(name)) == 6
-        assert client.tokens == 1.1
-
-
-@EVERY_KIND
-async def test_rule_4_overloaded_without_retryable_is_never_retried(
-    name: str, make: Callable[[], Operation[Any]], success: dict[str, Any]
-) -> None:
-    deployment = replica_set()
-    # With a code that the retryable reads and writes specifications would retry.
-    deployment["a:1"].on(name, failure(6, "SystemOverloadedError", "RetryableWriteError"))
-    async with driver(deployment) as client:
-        client.drain_to(10)
-        error = await fails(client, make())
-        assert len(deployment["a:1"].times(name)) == 1
-        assert client.tokens == 10
-        assert (error.attempts, error.retry_refusal) == (1, "not retryable")
-
-
-@EVERY_KIND
-async def test_rule_4_retryable_alone_is_retried_at_once_for_a_token(
-    name: str, make: Callable[[], Operation[Any]], success: dict[str, Any]
-) -> None:
-    deployment = replica_set()
-    deployment["a:1"].on(name, RETRYABLE_ONLY, RETRYABLE_ONLY, success)
-    async with driver(deployment) as client:
-        client.drain_to(10)
-        await client.run(make())
-        assert gaps(deployment["a:1"].times(name)) == [0, 0]
-        assert [event.reason for event in client.recorder.retries] == ["retryable error"] * 2
-        # One taken, one given back by the second failure, one taken.
-        assert [event.tokens for event in client.recorder.retries] == [9, 9]
-        assert client.tokens == 10.1
-
-
-async def test_rule_4_retryable_alone_five_times() -> None:
-    deployment = replica_set()
-    deployment["a:1"].on("ping", RETRYABLE_ONLY)
-    async with driver(deployment) as client:
-        error = await fails(client, run_command())
-        assert len(deployment["a:1"].times("ping")) == 6
-        assert (error.retry_refusal, error.retry_reasons) == ("attempts", ("retryable error",) * 5)
-
-
-@pytest.mark.parametrize("answer", [failure(462), BAD_VALUE], ids=["the code alone", "another error"])
-@EVERY_KIND
-async def test_rule_4_labels_decide_not_codes(
-    name: str, make: Callable[[], Operation[Any]], success: dict[str, Any], answer: dict[str, Any]
-) -> None:
-    deployment = replica_set()
-    deployment["a:1"].on(name, answer)
-    async with driver(deployment) as client:
-        error = await fails(client, make())
-        assert len(deployment["a:1"].times(name)) == 1
-        # No rule about retries is about such an error, so there was nothing to refuse.
-        assert (error.attempts, error.retry_refusal) == (1, None)
-        assert not client.recorder.retries
-        assert client.core.stats().refusals == {}
-
-
-async def test_rule_4_an_empty_bucket_fails_at_once() -> None:
-    deployment = replica_set()
-    deployment["a:1"].on("find", OVERLOADED)
-    async with driver(deployment) as client:
-        client.drain_to(2)
-        before = client.now
-        error = await fails(client, find())
-        assert len(deployment["a:1"].times("find")) == 3
-        assert client.now == pytest.approx(before + 0.3, abs=1e-9)
-        assert client.tokens == 0
-        assert (error.attempts, error.retry_refusal) == (3, "tokens")
-        assert client.core.stats().refusals == {"tokens": 1}
-
-        error = await fails(client, find())
-        assert (error.attempts, error.retry_refusal) == (1, "tokens")
-
-
-async def test_rule_4_less_than_a_token_is_no_token() -> None:
+async def test_less_than_a_token_is_no_token() -> None:
     deployment = replica_set()
     server = deployment["a:1"]
     async with driver(deployment) as client:
@@ -303,150 +182,53 @@ async def test_rule_4_less_than_a_token_is_no_token() -> None:
         assert client.tokens == 1.1
 
 
-async def test_rule_4_the_bucket_is_the_clients() -> None:
-    deployment, other = replica_set(), replica_set()
-    deployment["a:1"].on("find", OVERLOADED)
-    other["a:1"].on("find", OVERLOADED, FOUND)
-    async with driver(deployment) as client, driver(other) as neighbour:
+async def test_the_bucket_is_the_clients() -> None:
+    async with (
+        driver(answering("find", OVERLOADED)) as client,
+        driver(answering("find", OVERLOADED, FOUND)) as neighbour,
+    ):
         client.drain_to(0)
         await fails(client, find())
         await neighbour.run(find())
         assert neighbour.tokens == 1000
 
 
-async def test_rule_4_ordinary_retries_need_no_token() -> None:
-    deployment = replica_set()
-    deployment["a:1"].on("find", HOST_UNREACHABLE, FOUND)
-    async with driver(deployment) as client:
-        client.drain_to(0)
-        await client.run(find())
-        assert client.tokens == 1.1
+async def test_without_a_budget_retries_are_free() -> None:
+    async with driver(answering("ping", OVERLOADED, OVERLOADED, failure(2)), retry_budget=False) as client:
+        assert client.core.executor.bucket is None
+        await fails(client, run_command())
+        client.deployment["a:1"].on("ping", OVERLOADED, DONE)
+        await client.run(run_command())
+        assert {event.tokens for event in client.recorder.retries} == {inf}
+        assert client.core.stats().tokens == inf
 
 
-async def test_rule_4_a_delay_that_does_not_fit_the_deadline_raises_at_once_and_takes_no_token() -> None:
-    deployment = replica_set()
-    server = deployment["a:1"]
-    server.on("find", OVERLOADED)
+# --- delays ---
+
+
+async def test_a_delay_that_does_not_fit_the_deadline_raises_at_once() -> None:
+    deployment = answering("find", OVERLOADED)
     async with driver(deployment) as client:
         client.drain_to(10)
         before = client.now
         # 0.1 and 0.2 fit, 0.4 does not.
         error = await fails(client, find(), timeout=0.5)
-        assert gaps(server.times("find")) == [0.1, 0.2]
+        assert gaps(deployment["a:1"].times("find")) == [0.1, 0.2]
         assert client.now == pytest.approx(before + 0.3, abs=1e-9)
         assert client.tokens == 8
         assert isinstance(error, OperationFailure)
         assert (error.attempts, error.retry_refusal, error.phase) == (3, "deadline", "backoff")
 
 
-@pytest.mark.parametrize(("limit", "attempts"), [(0.1, 1), (0.102, 2)])
-async def test_rule_4_a_delay_that_ends_at_the_deadline_does_not_fit(limit: float, attempts: int) -> None:
-    deployment = replica_set()
-    deployment["a:1"].on("update", OVERLOADED)
-    async with driver(deployment) as client:
-        error = await fails(client, update_many(), timeout=limit)
-        assert error.attempts == len(deployment["a:1"].times("update")) == attempts
-
-
-async def test_rule_4_attempts_come_before_the_deadline_and_the_deadline_before_tokens() -> None:
-    deployment = replica_set()
-    deployment["a:1"].on("find", OVERLOADED)
-    async with driver(deployment) as client:
-        client.drain_to(0)
-        error = await fails(client, find(), timeout=0.05)
-        assert error.retry_refusal == "deadline"
-    async with driver(deployment, maxAdaptiveRetries=0) as client:
-        client.drain_to(0)
-        error = await fails(client, find(), timeout=0.05)
-        assert error.retry_refusal == "attempts"
-
-
-async def test_rule_4_timeout_ms_does_not_lift_the_limit_of_retries() -> None:
-    deployment = replica_set()
-    deployment["a:1"].on("insert", OVERLOADED)
-    async with driver(deployment) as client:
-        error = await fails(client, insert(), timeout=3600)
-        assert (error.attempts, error.retry_refusal, error.phase) == (6, "attempts", None)
-
-
-# --- rule 5 ---
-
-
-@EVERY_KIND
-async def test_rule_5_delays_double_from_100_ms(
-    name: str, make: Callable[[], Operation[Any]], success: dict[str, Any]
-) -> None:
-    deployment = replica_set()
-    deployment["a:1"].on(name, *[OVERLOADED] * 5, success)
-    async with driver(deployment) as client:
-        await client.run(make())
-        assert gaps(deployment["a:1"].times(name)) == DELAYS
-        assert [event.delay for event in client.recorder.retries] == DELAYS
-        assert [event.attempt for event in client.recorder.retries] == [1, 2, 3, 4, 5]
-
-
-@pytest.mark.parametrize("jitter", [0.0, 0.25, 0.5])
-async def test_rule_5_jitter_scales_the_delay(jitter: float) -> None:
-    deployment = replica_set()
-    deployment["a:1"].on("find", *[OVERLOADED] * 5, FOUND)
-    async with driver(deployment, jitter=jitter) as client:
-        await client.run(find())
-        assert gaps(deployment["a:1"].times("find")) == [jitter * delay for delay in DELAYS]
-
-
-async def test_rule_5_no_delay_exceeds_ten_seconds() -> None:
-    deployment = replica_set()
-    deployment["a:1"].on("find", OVERLOADED)
-    async with driver(deployment, maxAdaptiveRetries=9) as client:
-        await fails(client, find())
-        assert gaps(deployment["a:1"].times("find")) == [*DELAYS, 3.2, 6.4, 10, 10]
-
-
-async def test_rule_5_the_delay_counts_from_the_answer() -> None:
-    deployment = replica_set()
-    deployment["a:1"].on("find", later(OVERLOADED, 0.05), later(OVERLOADED, 0.05), FOUND)
+async def test_the_delay_counts_from_the_answer() -> None:
+    deployment = answering("find", later(OVERLOADED, 0.05), later(OVERLOADED, 0.05), FOUND)
     async with driver(deployment) as client:
         await client.run(find())
         assert gaps(deployment["a:1"].times("find")) == [0.15, 0.25]
 
 
-async def test_rule_5_the_servers_base_backoff_replaces_the_drivers() -> None:
-    deployment = replica_set()
-    deployment["a:1"].on("find", overloaded(baseBackoffMS=50), overloaded(baseBackoffMS=1000), OVERLOADED, FOUND)
-    async with driver(deployment) as client:
-        await client.run(find())
-        assert gaps(deployment["a:1"].times("find")) == [0.05, 2.0, 0.4]
-
-
-@pytest.mark.parametrize("value", [0, -5, "100", True, None])
-async def test_rule_5_a_base_backoff_that_makes_no_sense_is_ignored(value: Any) -> None:
-    deployment = replica_set()
-    deployment["a:1"].on("find", overloaded(baseBackoffMS=value), FOUND)
-    async with driver(deployment) as client:
-        await client.run(find())
-        assert gaps(deployment["a:1"].times("find")) == [0.1]
-
-
-async def test_rule_5_the_servers_base_backoff_is_limited_as_well() -> None:
-    deployment = replica_set()
-    deployment["a:1"].on("find", overloaded(baseBackoffMS=60_000), FOUND)
-    async with driver(deployment) as client:
-        await client.run(find())
-        assert gaps(deployment["a:1"].times("find")) == [10]
-
-
-async def test_rule_5_no_delay_after_an_error_without_the_label() -> None:
-    # The exponent goes on counting: the third retry waits 400 ms.
-    deployment = replica_set()
-    deployment["a:1"].on("update", OVERLOADED, RETRYABLE_ONLY, OVERLOADED, WRITTEN)
-    async with driver(deployment) as client:
-        await client.run(update_many())
-        assert gaps(deployment["a:1"].times("update")) == [0.1, 0, 0.4]
-
-
-async def test_rule_5_other_operations_go_on_during_a_backoff() -> None:
-    deployment = replica_set()
-    deployment["a:1"].on("find", OVERLOADED, FOUND)
+async def test_other_operations_go_on_during_a_backoff() -> None:
+    deployment = answering("find", OVERLOADED, FOUND)
     async with driver(deployment, maxPoolSize=1) as client:
         async with anyio.create_task_group() as group:
             group.start_soon(client.run, find())
@@ -457,93 +239,166 @@ async def test_rule_5_other_operations_go_on_during_a_backoff() -> None:
         assert deployment["a:1"].times("ping")[0] == pytest.approx(deployment["a:1"].times("find")[0] + 0.05)
 
 
+async def test_what_the_error_and_the_events_say() -> None:
+    async with driver(answering("find", HOST_UNREACHABLE, OVERLOADED)) as client:
+        error = await fails(client, find())
+        assert isinstance(error, OperationFailure)
+        assert (error.code, error.address, error.phase) == (462, A, None)
+        assert error.retry_reasons == ("temporary failure", *["overload"] * 4)
+        text = "server a:1; 6 attempts, retried for: temporary failure, overload; not retried again: attempts"
+        assert text in str(error)
+        events = client.recorder.retries
+        assert [event.reason for event in events] == ["temporary failure", *["overload"] * 5]
+        assert [event.rule for event in events] == ["specification", *["overload policy"] * 5]
+        assert [event.permitted for event in events] == [True] * 5 + [False]
+
+
 # --- rule 6 ---
 
-
-def two_mongos() -> ScriptedDeployment:
-    return ScriptedDeployment(["a:1", "b:1"], mongos=True)
+PREFERRED: Final = ReadPreference.PRIMARY_PREFERRED
 
 
-async def test_rule_6_the_other_mongos_is_asked() -> None:
-    deployment = two_mongos()
-    for address in ("a:1", "b:1"):
-        deployment[address].on("find", OVERLOADED, FOUND)
-    async with driver(deployment) as client:
-        await anyio.sleep(1)
-        await client.run(find())
-        first, second = client.recorder.retries[:2]
-        assert {first.address, second.address} == {A, B}
-        assert first.deprioritized
-        assert second.deprioritized
-    # Once both are on the list, both may be chosen again.
-    assert len(deployment["a:1"].times("find") + deployment["b:1"].times("find")) == 3
+def read(preference: Any = PREFERRED) -> Operation[Any]:
+    return find(selector=preference, read_preference=preference)
 
 
-async def test_rule_6_every_mongos_is_asked_before_one_is_asked_again() -> None:
-    deployment = ScriptedDeployment(["a:1", "b:1", "c:1"], mongos=True)
-    for address in ("a:1", "b:1", "c:1"):
-        deployment[address].on("find", OVERLOADED)
+@pytest.mark.parametrize("count", [2, 3])
+async def test_every_mongos_is_asked_before_one_is_asked_again(count: int) -> None:
+    deployment = ScriptedDeployment(["a:1", "b:1", "c:1"][:count], mongos=True)
+    for server in deployment.servers.values():
+        server.on("find", OVERLOADED)
     async with driver(deployment) as client:
         await anyio.sleep(1)
         await fails(client, find())
-        assert len({event.address for event in client.recorder.retries[:3]}) == 3
+        # Once all are on the list, all may be chosen again.
+        assert len(client.recorder.retries) == 6
+        assert len({event.address for event in client.recorder.retries[:count]}) == count
+        assert all(event.deprioritized for event in client.recorder.retries[:-1])
 
 
-async def test_rule_6_a_replica_set_with_primary_preferred_reads_from_a_secondary() -> None:
-    deployment = replica_set(servers=2)
-    deployment["a:1"].on("find", OVERLOADED)
+@pytest.mark.parametrize(
+    ("answer", "retargeting", "address"),
+    [
+        (OVERLOADED, True, B),
+        (OVERLOADED, False, A),
+        # Only after overload.
+        (RETRYABLE_ONLY, True, A),
+        (HOST_UNREACHABLE, True, A),
+    ],
+)
+async def test_a_member_that_is_overloaded_is_avoided(answer: Any, retargeting: bool, address: Any) -> None:
+    deployment = answering("find", answer, FOUND, servers=2)
     deployment["b:1"].on("find", FOUND)
-    preference = ReadPreference.PRIMARY_PREFERRED
-    async with driver(deployment) as client:
-        reply = await client.run(find(selector=preference, read_preference=preference))
-        assert reply.address == B
-        assert len(deployment["a:1"].times("find")) == 1
-        assert len(deployment["b:1"].times("find")) == 1
+    async with driver(deployment, enableOverloadRetargeting=retargeting) as client:
+        reply = await client.run(read())
+        assert reply.address == address
+        assert [event.deprioritized for event in client.recorder.retries] == [address == B]
         # Only this operation avoids it.
-        deployment["a:1"].on("find", FOUND)
-        reply = await client.run(find(selector=preference, read_preference=preference))
-        assert reply.address == A
+        assert (await client.run(read())).address == A
 
 
-async def test_rule_6_the_only_suitable_server_is_asked_again() -> None:
-    deployment = replica_set(servers=2)
-    deployment["a:1"].on("insert", OVERLOADED, OVERLOADED, WRITTEN)
+async def test_the_only_suitable_server_is_asked_again() -> None:
+    deployment = answering("insert", OVERLOADED, OVERLOADED, WRITTEN, servers=2)
     async with driver(deployment) as client:
         await client.run(insert())
         assert len(deployment["a:1"].times("insert")) == 3
         assert not deployment["b:1"].commands()
 
 
-async def test_rule_6_retargeting_off() -> None:
-    deployment = replica_set(servers=2)
-    deployment["a:1"].on("find", OVERLOADED, FOUND)
-    preference = ReadPreference.PRIMARY_PREFERRED
-    async with driver(deployment, enableOverloadRetargeting=False) as client:
-        reply = await client.run(find(selector=preference, read_preference=preference))
-        assert reply.address == A
-        (event,) = client.recorder.retries
-        assert not event.deprioritized
-
-
-@pytest.mark.parametrize("answer", [RETRYABLE_ONLY, HOST_UNREACHABLE], ids=["retryable", "ordinary"])
-async def test_rule_6_only_after_overload_in_a_replica_set(answer: dict[str, Any]) -> None:
-    deployment = replica_set(servers=2)
-    deployment["a:1"].on("find", answer, FOUND)
-    preference = ReadPreference.PRIMARY_PREFERRED
-    async with driver(deployment) as client:
-        reply = await client.run(find(selector=preference, read_preference=preference))
-        assert reply.address == A
-
-
 @pytest.mark.parametrize("answer", [OVERLOADED, RETRYABLE_ONLY, HOST_UNREACHABLE])
 @pytest.mark.parametrize("retargeting", [True, False])
-async def test_rule_6_a_mongos_is_avoided_after_every_error(answer: dict[str, Any], retargeting: bool) -> None:
+async def test_a_mongos_is_avoided_after_every_error(answer: dict[str, Any], retargeting: bool) -> None:
     # Retryable reads and writes specifications: sharded clusters do so whatever the option says.
-    deployment = two_mongos()
+    deployment = ScriptedDeployment(["a:1", "b:1"], mongos=True)
     deployment["a:1"].on("find", answer)
     async with driver(deployment, enableOverloadRetargeting=retargeting) as client:
         await anyio.sleep(1)
-        reply = await client.run(find(selector=ReadPreference.PRIMARY))
+        reply = await client.run(read(ReadPreference.PRIMARY))
         assert reply.address == B
         assert len(deployment["a:1"].times("find")) == 1
         assert [event.deprioritized for event in client.recorder.retries] == [True]
+
+
+# --- options ---
+
+
+@pytest.mark.parametrize(
+    ("options", "retried"),
+    [
+        ({}, {"find", "insert", "update", "getMore", "ping"}),
+        ({"retryReads": False}, {"insert", "update"}),
+        ({"retryWrites": False}, {"find", "getMore"}),
+        ({"retryReads": False, "retryWrites": False}, set()),
+    ],
+)
+@pytest.mark.parametrize("answer", [OVERLOADED, RETRYABLE_ONLY])
+async def test_retry_options(options: dict[str, Any], retried: set[str], answer: dict[str, Any]) -> None:
+    deployment = replica_set()
+    async with driver(deployment, **options) as client:
+        for name, make, success in COMMANDS:
+            deployment["a:1"].on(name, answer, success)
+            if name in retried:
+                await client.run(make())
+                continue
+            error = await fails(client, make())
+            assert (error.attempts, error.retry_refusal) == (1, "disabled")
+        assert client.tokens == 1000
+
+
+async def test_what_a_success_deposits_is_no_option() -> None:
+    # Every field differs from its default; a new one must be added here, and may not change the amounts.
+    policy = OverloadRetry(
+        max_retries=3,
+        is_budgeted=True,
+        base_backoff=0.5,
+        max_backoff=5,
+        first_exponent=1,
+        needs_both_labels=True,
+        retargets=False,
+        handshake="2",
+    )
+    usual = OverloadRetry()
+    same = {field.name for field in fields(policy) if getattr(policy, field.name) == getattr(usual, field.name)}
+    assert same == {"is_budgeted", "token_capacity"}, "without them there is no bucket, or another one"
+    deployment = answering("find", FOUND, OVERLOADED, FOUND, OVERLOADED, BAD_VALUE)
+    async with driver(deployment, overload_policy=policy, retry_budget=20) as client:
+        client.drain_to(10)
+        await client.run(find())
+        assert client.tokens == 10.1
+        await client.run(find())
+        assert client.tokens == pytest.approx(10.1 - 1 + 1.1)
+        await fails(client, find())
+        assert client.tokens == pytest.approx(10.2 - 1 + 1)
+
+
+LATER: Final = OverloadRetry.revision_2026_07()
+
+
+@pytest.mark.parametrize(
+    ("name", "make", "answer", "delays"),
+    [
+        ("find", read, OVERLOADED, [0.2, 0.4]),
+        # Both labels are needed.
+        ("ping", run_command, RETRYABLE_ONLY, []),
+        ("update", update_many, OVERLOADED_ONLY, []),
+        # SystemOverloadedError alone does not forbid an ordinary retry; it is delayed and capped.
+        ("insert", insert, failure(6, "SystemOverloadedError", "RetryableWriteError"), [0.2, 0.4]),
+    ],
+)
+async def test_preset_of_the_later_revision(name: str, make: Any, answer: Any, delays: list[float]) -> None:
+    deployment = answering(name, answer, servers=2)
+    async with driver(deployment, overload_policy=LATER) as client:
+        error = await fails(client, make())
+        assert gaps(deployment["a:1"].times(name)) == delays
+        assert error.attempts == len(delays) + 1
+        assert not deployment["b:1"].commands(name)
+        assert client.core.executor.bucket is None
+
+
+async def test_preset_of_the_later_revision_with_options_on_top() -> None:
+    async with driver(
+        answering("ping", OVERLOADED), overload_policy=LATER, maxAdaptiveRetries=1, retry_budget=True
+    ) as client:
+        client.drain_to(10)
+        assert (await fails(client, run_command())).attempts == 2
+        assert client.tokens == 9

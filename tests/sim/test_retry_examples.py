@@ -10,9 +10,9 @@ import pytest
 
 from motorlite.errors import OperationFailure
 from motorlite.retry import BestEffort, RetryBudget
-from motorlite.testing.scripted import ScriptedDeployment, failure
+from motorlite.testing.scripted import failure
 from tests.support.clients import scripted_client
-from tests.support.core import FOUND, HOST_UNREACHABLE, OVERLOADED
+from tests.support.core import FOUND, HOST_UNREACHABLE, OVERLOADED, answering
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "retry-strategies.md"
 EXAMPLES: Final = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
@@ -40,9 +40,8 @@ async def test_every_example_runs() -> None:
 
 async def test_a_robot_is_not_retried_and_a_person_gets_the_best_effort() -> None:
     handle = examples()["handle"]
-    deployment = ScriptedDeployment(["a:1"], replica_set="rs")
+    deployment = answering("find", *[HOST_UNREACHABLE] * 4, FOUND)
     async with scripted_client(deployment) as client:
-        deployment["a:1"].on("find", *[HOST_UNREACHABLE] * 4, FOUND)
         assert await handle(client.db.coll, False) == {"_id": 1}
         assert len(deployment["a:1"].commands("find")) == 5
         deployment["a:1"].received.clear()
@@ -56,8 +55,7 @@ async def test_a_robot_is_not_retried_and_a_person_gets_the_best_effort() -> Non
 async def test_failing_fast(answer: Any, attempts: int) -> None:
     """A strategy that fails fast for some reasons; and `FailFast`, which does for all."""
     names = examples()
-    deployment = ScriptedDeployment(["a:1"], replica_set="rs")
-    deployment["a:1"].on("find", answer)
+    deployment = answering("find", answer)
     async with scripted_client(deployment, retry_strategy=names["fail_fast"].options.retry_strategy) as client:
         with pytest.raises(OperationFailure) as caught:
             await client.db.coll.find_one()
@@ -71,9 +69,7 @@ async def test_failing_fast(answer: Any, attempts: int) -> None:
 async def test_codes_of_ones_own() -> None:
     strategy = examples()["patient"]._settings.call_options.retry_strategy
     assert strategy.codes == {24, 46, 112, 117, 133, 246}
-    deployment = ScriptedDeployment(["a:1"], replica_set="rs")
-    deployment["a:1"].on("find", failure(24), failure(117), FOUND)
-    async with scripted_client(deployment, retry_strategy=strategy) as client:
+    async with scripted_client(answering("find", failure(24), failure(117), FOUND), retry_strategy=strategy) as client:
         assert await client.db.coll.find_one() == {"_id": 1}
 
 
@@ -82,8 +78,7 @@ async def test_what_the_tokens_of_all_clients_amount_to(clients: int) -> None:
     """The table of the page, at a hundredth of its capacity: a burst of one bucket for each client, and no more."""
     operations, sent = 4, 0
     for _ in range(clients):
-        deployment = ScriptedDeployment(["a:1"], replica_set="rs")
-        deployment["a:1"].on("find", OVERLOADED)
+        deployment = answering("find", OVERLOADED)
         async with scripted_client(deployment, retry_budget=RetryBudget(10)) as client:
             for _ in range(operations):
                 with pytest.raises(OperationFailure):

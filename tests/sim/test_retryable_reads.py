@@ -1,4 +1,4 @@
-"""Retryable reads through the one retry loop."""
+"""Retryable reads through the one retry loop, and what retryable writes have in common with them."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from motorlite._operations.cursors import KillCursors
 from motorlite.errors import (
     AutoReconnect,
     ConfigurationError,
+    NetworkTimeout,
     NotPrimaryError,
     OperationFailure,
     PoolClearedError,
@@ -29,6 +30,7 @@ from tests.support.core import (
     OVERLOADED,
     A,
     B,
+    answering,
     driver,
     fails,
     find,
@@ -37,7 +39,8 @@ from tests.support.core import (
     hello_delay,
     insert,
     later,
-    run_command,
+    replica_set,
+    steps_down,
 )
 
 if TYPE_CHECKING:
@@ -45,12 +48,15 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
+BOTH = pytest.mark.parametrize(("name", "make"), [("find", find), ("insert", insert)], ids=["read", "write"])
+# A success of either.
+SUCCESS = {**FOUND, "n": 1}
+
 
 @pytest.mark.parametrize("code", sorted(RETRYABLE_READ_CODES))
 async def test_each_code_once(code: int) -> None:
-    deployment = ScriptedDeployment(["a:1"], replica_set="rs")
+    deployment = answering("find", failure(code), FOUND)
     server = deployment["a:1"]
-    server.on("find", failure(code), FOUND)
     async with driver(deployment) as client:
         await client.run(find())
         assert len(server.times("find")) == 2
@@ -62,43 +68,54 @@ async def test_each_code_once(code: int) -> None:
         assert (error.attempts, error.retry_reasons, error.retry_refusal) == (2, (reason,), "attempts")
 
 
-@pytest.mark.parametrize("topology", ["standalone", "replica set", "sharded"])
-async def test_in_every_topology(topology: str) -> None:
-    deployment = ScriptedDeployment(
-        ["a:1"], replica_set="rs" if topology == "replica set" else None, mongos=topology == "sharded"
-    )
-    deployment["a:1"].on("find", HOST_UNREACHABLE, FOUND)
+@pytest.mark.parametrize("topology", [{}, {"replica_set": "rs"}, {"mongos": True}], ids=str)
+@pytest.mark.parametrize(
+    ("name", "operation", "success"),
+    [
+        ("find", find, FOUND),
+        ("count", lambda: Count("db", "coll", selector=ReadPreference.PRIMARY), {"n": 3}),
+        ("listDatabases", lambda: ListDatabases(selector=ReadPreference.PRIMARY), {"databases": []}),
+    ],
+)
+async def test_in_every_topology(topology: dict[str, Any], name: str, operation: Any, success: dict[str, Any]) -> None:
+    deployment = ScriptedDeployment(["a:1"], **topology)
+    deployment["a:1"].on(name, HOST_UNREACHABLE, success)
     async with driver(deployment) as client:
-        await client.run(find())
-        assert gaps(deployment["a:1"].times("find")) == [0]
+        await client.run(operation())
+        assert gaps(deployment["a:1"].times(name)) == [0]
+        assert not any("txnNumber" in command for command in deployment["a:1"].commands(name))
 
 
-async def test_a_broken_connection() -> None:
-    deployment = ScriptedDeployment(["a:1"], replica_set="rs")
-    deployment["a:1"].on("find", Close(), FOUND)
+@BOTH
+async def test_a_broken_connection(name: str, make: Any) -> None:
+    deployment = answering(name, Close(), SUCCESS)
     async with driver(deployment) as client:
-        await client.run(find())
-        assert len(deployment["a:1"].times("find")) == 2
+        await client.run(make())
+        assert len(deployment["a:1"].times(name)) == 2
         # The pool was cleared and the server had to be found again.
         assert len(client.recorder.cleared) == 1
         (event,) = client.recorder.retries
         assert (event.reason, event.rule, event.delay) == ("connection lost in flight", "specification", 0)
 
 
-async def test_a_socket_time_out() -> None:
-    deployment = ScriptedDeployment(["a:1"], replica_set="rs")
-    deployment["a:1"].on("find", Hang(), FOUND)
+@BOTH
+async def test_a_socket_time_out(name: str, make: Any) -> None:
+    deployment = answering(name, Hang(), SUCCESS)
     async with driver(deployment, socketTimeoutMS=500) as client:
-        await client.run(find())
-        assert gaps(deployment["a:1"].times("find")) == [0.5]
+        await client.run(make())
+        assert gaps(deployment["a:1"].times(name)) == [0.5]
         # A slow operation does not mean that the server is gone.
         assert not client.recorder.cleared
+        deployment["a:1"].on(name, Hang())
+        error = await fails(client, make())
+        assert isinstance(error, NetworkTimeout)
+        # Not the driver's own time limit.
+        assert (error.attempts, error.phase) == (2, None)
 
 
-async def test_the_error_of_the_retry_is_raised_when_it_is_from_the_server() -> None:
-    deployment = ScriptedDeployment(["a:1"], replica_set="rs")
-    deployment["a:1"].on("find", HOST_UNREACHABLE, BAD_VALUE)
-    async with driver(deployment) as client:
+@pytest.mark.parametrize("newest", [BAD_VALUE, failure(2, "NoWritesPerformed")])
+async def test_the_error_of_the_retry_is_raised_when_it_is_from_the_server(newest: Answer) -> None:
+    async with driver(answering("find", HOST_UNREACHABLE, newest)) as client:
         error = await fails(client, find())
         assert isinstance(error, OperationFailure)
         assert (error.code, error.attempts, error.retry_refusal) == (2, 2, "not retryable")
@@ -109,8 +126,7 @@ async def test_the_error_of_the_retry_is_raised_when_it_is_from_the_server() -> 
 )
 async def test_the_error_of_the_retry_updates_the_topology(answer: Answer, kind: type[AutoReconnect]) -> None:
     # The first one does not: the server replied, and says nothing about its state.
-    deployment = ScriptedDeployment(["a:1"], replica_set="rs")
-    deployment["a:1"].on("find", HOST_UNREACHABLE, answer)
+    deployment = answering("find", HOST_UNREACHABLE, answer)
     async with driver(deployment) as client:
         hello_delay(deployment, "a:1", 1)
         error = await fails(client, find())
@@ -121,17 +137,8 @@ async def test_the_error_of_the_retry_updates_the_topology(answer: Answer, kind:
         assert type(client.description().error) is kind
 
 
-async def test_nothing_but_the_newest_error_counts_for_reads() -> None:
-    deployment = ScriptedDeployment(["a:1"], replica_set="rs")
-    deployment["a:1"].on("find", HOST_UNREACHABLE, failure(2, "NoWritesPerformed"))
-    async with driver(deployment) as client:
-        error = await fails(client, find())
-        assert isinstance(error, OperationFailure)
-        assert error.code == 2
-
-
 async def test_no_server_for_the_retry() -> None:
-    deployment = ScriptedDeployment(["a:1"], replica_set="rs")
+    deployment = replica_set()
     server = deployment["a:1"]
 
     def crash(_: dict[str, Any]) -> Answer:
@@ -149,7 +156,7 @@ async def test_no_server_for_the_retry() -> None:
 
 
 async def test_no_server_for_the_first_attempt() -> None:
-    deployment = ScriptedDeployment(["a:1"], replica_set="rs")
+    deployment = replica_set()
     deployment["a:1"].is_down = True
     async with driver(deployment, connect=False, serverSelectionTimeoutMS=3000) as client:
         error = await fails(client, find())
@@ -158,85 +165,45 @@ async def test_no_server_for_the_first_attempt() -> None:
 
 
 async def test_an_answer_that_is_no_answer_is_not_retried() -> None:
-    deployment = ScriptedDeployment(["a:1"], replica_set="rs")
-    deployment["a:1"].on("find", Raw(b"\x10\0\0\0" + b"\xff" * 12), FOUND)
-    async with driver(deployment) as client:
+    async with driver(answering("find", Raw(b"\x10\0\0\0" + b"\xff" * 12), FOUND)) as client:
         error = await fails(client, find())
         assert type(error).__name__ == "ProtocolError"
         assert error.attempts == 1
         await client.run(find())
 
 
-async def test_getmore_is_never_retried_by_this_specification() -> None:
-    # The cursor may have moved, and a batch would be lost.
-    deployment = ScriptedDeployment(["a:1"], replica_set="rs")
-    for answer in (HOST_UNREACHABLE, Close()):
-        deployment["a:1"].on("getMore", answer)
-        async with driver(deployment) as client:
-            error = await fails(client, get_more())
-            assert error.attempts == 1
-
-
-@pytest.mark.parametrize(
-    "operation", [lambda: KillCursors("db", "coll", [7], address=A), run_command], ids=["killCursors", "runCommand"]
-)
-async def test_others_that_are_not_retried(operation: Any) -> None:
-    deployment = ScriptedDeployment(["a:1"], replica_set="rs")
-    for name in ("killCursors", "ping"):
-        deployment["a:1"].on(name, HOST_UNREACHABLE)
-    async with driver(deployment) as client:
-        error = await fails(client, operation())
-        assert (error.attempts, error.retry_refusal) == (1, "not retryable")
-
-
 @pytest.mark.parametrize("answer", [Close(), HOST_UNREACHABLE, failure(91)], ids=["network", "code", "state change"])
 @pytest.mark.parametrize(
-    "command",
+    "operation",
     [
-        {"find": "coll", "filter": {}},
-        {"aggregate": "coll", "pipeline": [], "cursor": {}},
-        {"mapReduce": "coll", "map": "m", "reduce": "r", "out": {"inline": 1}},
+        # The cursor may have moved, and a batch would be lost.
+        get_more(),
+        KillCursors("db", "coll", [7], address=A),
+        # A command of the user is not looked at: not even a read is retried, nor mapReduce, which has no method.
+        RunCommand("db", {"ping": 1}),
+        RunCommand("db", {"find": "coll", "filter": {}}),
+        RunCommand("db", {"aggregate": "coll", "pipeline": [], "cursor": {}}),
+        RunCommand("db", {"mapReduce": "coll", "map": "m", "reduce": "r", "out": {"inline": 1}}),
     ],
-    ids=lambda command: next(iter(command)),
+    ids=lambda operation: operation.name,
 )
-async def test_a_command_of_the_user_is_not_looked_at(command: dict[str, Any], answer: Answer) -> None:
-    # Not even a read is retried, nor mapReduce, which has no method of its own here.
-    deployment = ScriptedDeployment(["a:1"], replica_set="rs")
-    name = next(iter(command))
-    deployment["a:1"].on(name, answer, {"ok": 1})
+async def test_what_is_not_retried(operation: Any, answer: Answer) -> None:
+    deployment = answering(operation.name, answer, {"ok": 1})
     async with driver(deployment) as client:
-        error = await fails(client, RunCommand("db", dict(command)))
-        assert len(deployment["a:1"].commands(name)) == error.attempts == 1
+        error = await fails(client, operation)
+        assert len(deployment["a:1"].commands(operation.name)) == error.attempts == 1
         assert error.retry_refusal == "not retryable"
 
 
-@pytest.mark.parametrize(
-    ("name", "operation", "success"),
-    [
-        ("count", lambda: Count("db", "coll", selector=ReadPreference.PRIMARY), {"n": 3}),
-        ("listDatabases", lambda: ListDatabases(selector=ReadPreference.PRIMARY), {"databases": []}),
-    ],
-)
-async def test_other_reads(name: str, operation: Any, success: dict[str, Any]) -> None:
-    deployment = ScriptedDeployment(["a:1"], replica_set="rs")
-    deployment["a:1"].on(name, HOST_UNREACHABLE, success)
-    async with driver(deployment) as client:
-        await client.run(operation())
-        assert len(deployment["a:1"].times(name)) == 2
-
-
 async def test_retry_reads_off() -> None:
-    deployment = ScriptedDeployment(["a:1"], replica_set="rs")
-    deployment["a:1"].on("find", HOST_UNREACHABLE, FOUND)
-    async with driver(deployment, retryReads=False) as client:
+    async with driver(answering("find", HOST_UNREACHABLE, FOUND), retryReads=False) as client:
         error = await fails(client, find())
         assert (error.attempts, error.retry_refusal) == (1, "disabled")
 
 
 async def test_the_retry_is_built_for_the_server_that_it_goes_to() -> None:
     # A comment is left out of getMore for servers older than 4.4; here the option raises on the older server.
-    deployment = ScriptedDeployment(["a:1", "b:1"], replica_set="rs")
-    deployment["a:1"].on("find", Close())
+    deployment = answering("find", Close(), servers=2)
     deployment["b:1"].hello["maxWireVersion"] = 8
     preference = ReadPreference.PRIMARY_PREFERRED
     async with driver(deployment) as client:
@@ -253,10 +220,10 @@ async def test_the_retry_is_built_for_the_server_that_it_goes_to() -> None:
 OLDER = {"maxWireVersion": 7}
 
 
-@pytest.mark.parametrize(("name", "make"), [("find", find), ("insert", insert)])
+@BOTH
 async def test_a_new_primary_that_is_too_old(name: str, make: Any) -> None:
     # Selecting a server for the retry tells that; the error of the first attempt says more.
-    deployment = ScriptedDeployment(["a:1", "b:1"], replica_set="rs")
+    deployment = replica_set(servers=2)
 
     def step_down(_: dict[str, Any]) -> Answer:
         deployment["b:1"].hello.update(OLDER)
@@ -274,10 +241,10 @@ async def test_a_new_primary_that_is_too_old(name: str, make: Any) -> None:
 
 
 @pytest.mark.parametrize("answer", [HOST_UNREACHABLE, OVERLOADED], ids=["ordinary", "overload"])
-@pytest.mark.parametrize(("name", "make"), [("find", find), ("insert", insert)])
+@BOTH
 async def test_a_connection_for_the_retry_that_leads_to_an_older_server(name: str, make: Any, answer: Answer) -> None:
     # Only its handshake tells: the monitor has not looked since.
-    deployment = ScriptedDeployment(["a:1"], replica_set="rs")
+    deployment = replica_set()
     server = deployment["a:1"]
 
     def downgrade(_: dict[str, Any]) -> Answer:
@@ -285,19 +252,15 @@ async def test_a_connection_for_the_retry_that_leads_to_an_older_server(name: st
         return Close() if answer is HOST_UNREACHABLE else answer
 
     server.on(name, downgrade)
-    async with driver(deployment) as client:
+    async with driver(deployment) as client, anyio.create_task_group() as group:
         if answer is OVERLOADED:
-            # The connection is lost during the backoff.
-            async with anyio.create_task_group() as group:
 
-                async def lose() -> None:
-                    await anyio.sleep(0.05)
-                    server.drop_connections()
+            async def lose_the_connection_during_the_backoff() -> None:
+                await anyio.sleep(0.05)
+                server.drop_connections()
 
-                group.start_soon(lose)
-                error = await fails(client, make())
-        else:
-            error = await fails(client, make())
+            group.start_soon(lose_the_connection_during_the_backoff)
+        error = await fails(client, make())
         assert len(server.commands(name)) == 1
         assert isinstance(error, OperationFailure if answer is OVERLOADED else AutoReconnect)
         assert (error.address, error.attempts) == (A, 2)
@@ -305,52 +268,53 @@ async def test_a_connection_for_the_retry_that_leads_to_an_older_server(name: st
         assert "wire version 7" in str(error.__cause__)
 
 
-async def test_a_step_down_and_a_new_primary() -> None:
-    deployment = ScriptedDeployment(["a:1", "b:1"], replica_set="rs")
+NOT_PRIMARY = failure(10107, "RetryableWriteError")
 
-    def step_down(_: dict[str, Any]) -> Answer:
-        deployment.step_down("b:1")
-        return failure(10107)
 
-    deployment["a:1"].on("find", step_down)
-    deployment["b:1"].on("find", FOUND)
+@BOTH
+async def test_a_step_down_and_a_new_primary(name: str, make: Any) -> None:
+    deployment = replica_set(servers=2)
+    deployment["a:1"].on(name, steps_down(deployment, "b:1", NOT_PRIMARY))
+    deployment["b:1"].on(name, SUCCESS)
     async with driver(deployment) as client:
-        reply = await client.run(find())
-        assert reply.address == B
+        await client.run(make())
+        (first,), (second,) = deployment["a:1"].commands(name), deployment["b:1"].commands(name)
+        assert first.get("txnNumber") == second.get("txnNumber") == (None if name == "find" else 1)
+        assert first["lsid"] == second["lsid"]
 
 
-async def test_a_step_down_without_a_new_primary() -> None:
-    deployment = ScriptedDeployment(["a:1", "b:1"], replica_set="rs")
-
-    def step_down(_: dict[str, Any]) -> Answer:
-        deployment.step_down(None)
-        return failure(10107)
-
-    deployment["a:1"].on("find", step_down)
+@BOTH
+async def test_a_step_down_without_a_new_primary(name: str, make: Any) -> None:
+    deployment = replica_set(servers=2)
+    deployment["a:1"].on(name, steps_down(deployment, None, NOT_PRIMARY))
     async with driver(deployment, serverSelectionTimeoutMS=2000) as client:
-        error = await fails(client, find())
+        error = await fails(client, make())
         assert isinstance(error, NotPrimaryError)
-        assert (error.code, error.phase) == (10107, "selection")
+        assert (error.code, error.attempts, error.phase) == (10107, 2, "selection")
+        assert isinstance(error.__cause__, ServerSelectionTimeoutError)
 
 
-async def test_waiting_for_a_connection_while_the_pool_is_cleared() -> None:
-    # Retryable reads specification, prose test 1: the second operation waits in the queue and is retried.
-    deployment = ScriptedDeployment(["a:1"], replica_set="rs")
-    deployment["a:1"].on("find", later(failure(91), 1), FOUND)
+@BOTH
+async def test_waiting_for_a_connection_while_the_pool_is_cleared(name: str, make: Any) -> None:
+    # Retryable reads specification, prose test 1, and retryable writes, 2: the second operation waits in the queue and
+    # is retried. The description is reset by then; what was known counts.
+    deployment = answering(name, later(failure(91, "RetryableWriteError"), 1), SUCCESS)
     async with driver(deployment, maxPoolSize=1) as client:
         async with anyio.create_task_group() as group:
-            group.start_soon(client.run, find())
+            group.start_soon(client.run, make())
             await anyio.sleep(0.1)
-            await client.run(find())
-        assert len(deployment["a:1"].times("find")) == 3
-        retried = [type(event.error) for event in client.recorder.retries]
-        assert sorted(kind.__name__ for kind in retried) == ["NotPrimaryError", "PoolClearedError"]
-        assert {event.reason for event in client.recorder.retries} == {"failover", "server not available"}
-        assert {event.rule for event in client.recorder.retries} == {"specification"}
+            await client.run(make())
+        assert len(deployment["a:1"].times(name)) == 3
+        events = {type(event.error): (event.reason, event.rule, event.error) for event in client.recorder.retries}
+        assert events.keys() == {NotPrimaryError, PoolClearedError}
+        assert events[NotPrimaryError][:2] == ("failover", "specification")
+        *found, cleared = events[PoolClearedError]
+        assert found == ["server not available", "specification"]
+        assert cleared.has_error_label("RetryableWriteError") is (name == "insert")
 
 
 async def test_a_pool_that_is_cleared_twice_raises_the_first_error() -> None:
-    async with driver(ScriptedDeployment(["a:1"], replica_set="rs"), maxPoolSize=1) as client:
+    async with driver(replica_set(), maxPoolSize=1) as client:
         pool = client.server().pool
         busy = pool.check_out_now()
         assert busy is not None

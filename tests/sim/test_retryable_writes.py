@@ -1,14 +1,15 @@
-"""Retryable writes through the one retry loop: transaction numbers, labels, and which error is raised."""
+"""Retryable writes through the one retry loop: transaction numbers, labels, and which error is raised.
+
+What they have in common with reads is in test_retryable_reads.py.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 import pytest
-from bson.int64 import Int64
 
-from motorlite._base.error_codes import RETRYABLE_WRITE_CODES
 from motorlite._operations.collections import Create
 from motorlite._operations.find_and_modify import FindAndModify
 from motorlite._operations.single_writes import Delete, Update
@@ -18,53 +19,43 @@ from motorlite.errors import (
     ConfigurationError,
     DuplicateKeyError,
     InvalidOperation,
-    NetworkTimeout,
-    NotPrimaryError,
     OperationFailure,
     PoolClearedError,
-    ServerSelectionTimeoutError,
+    PyMongoError,
     WriteConcernError,
+    WriteError,
 )
-from motorlite.testing.scripted import Close, Hang, ScriptedDeployment, failure
+from motorlite.testing.scripted import Close, ScriptedDeployment, failure
 from motorlite.write_concern import WriteConcern
 from tests.support.core import (
     BAD_VALUE,
-    FOUND,
     HOST_UNREACHABLE,
     OVERLOADED,
     RETRYABLE_ONLY,
     WRITTEN,
     A,
     B,
+    answering,
     driver,
     fails,
-    find,
-    gaps,
     hello_delay,
     insert,
     later,
     replica_set,
     run_command,
+    steps_down,
     update_many,
 )
 
 if TYPE_CHECKING:
-    from motorlite._operations.single_writes import Insert
+    from motorlite._operations.contract import Operation
     from motorlite.testing.scripted import Answer
 
 pytestmark = pytest.mark.anyio
 
-WRITES = [
-    ("insert", insert),
-    ("update", lambda: Update("db", "coll", update_statement({}, {"$set": {"x": 1}}))),
-    ("delete", lambda: Delete("db", "coll", delete_statement({}))),
-]
-NOT_RETRYABLE = [
-    ("update", update_many),
-    ("delete", lambda: Delete("db", "coll", delete_statement({}, multi=True))),
-    ("create", lambda: Create("db", "coll")),
-    ("ping", run_command),
-]
+LABEL: Final = "RetryableWriteError"
+NOTHING: Final = "NoWritesPerformed"
+UNACKNOWLEDGED: Final = WriteConcern(w=0)
 
 
 def concern_error(code: int, *labels: str) -> dict[str, Any]:
@@ -72,24 +63,39 @@ def concern_error(code: int, *labels: str) -> dict[str, Any]:
     return {**reply, "errorLabels": list(labels)} if labels else reply
 
 
+def deployment_of(topology: str) -> ScriptedDeployment:
+    return ScriptedDeployment(
+        ["a:1"], replica_set="rs" if topology == "replica set" else None, mongos=topology == "sharded"
+    )
+
+
 # --- transaction numbers ---
 
 
-@pytest.mark.parametrize(("name", "make"), WRITES, ids=[row[0] for row in WRITES])
+@pytest.mark.parametrize(
+    "operation",
+    [
+        insert(),
+        Update("db", "coll", update_statement({}, {"$set": {"x": 1}})),
+        Delete("db", "coll", delete_statement({})),
+        FindAndModify[Any]("db", "coll", {}, update={"$set": {"x": 1}}),
+    ],
+    ids=lambda operation: operation.name,
+)
 @pytest.mark.parametrize("answer", [HOST_UNREACHABLE, OVERLOADED, RETRYABLE_ONLY, Close()])
-async def test_one_number_for_all_attempts(name: str, make: Any, answer: Answer) -> None:
-    deployment = replica_set()
-    deployment["a:1"].on(name, answer, WRITTEN)
+@pytest.mark.parametrize("topology", ["replica set", "sharded"])
+async def test_one_number_for_all_attempts(operation: Operation[Any], answer: Answer, topology: str) -> None:
+    deployment = deployment_of(topology)
+    deployment["a:1"].on(operation.name, answer, WRITTEN)
     async with driver(deployment) as client:
-        await client.run(make())
-        first, second = deployment["a:1"].commands(name)
+        await client.run(operation)
+        first, second = deployment["a:1"].commands(operation.name)
         assert first["txnNumber"] == second["txnNumber"] == 1
         assert first["lsid"] == second["lsid"]
 
 
 async def test_a_number_for_each_operation_of_a_session() -> None:
-    deployment = replica_set()
-    deployment["a:1"].on("insert", *[OVERLOADED] * 3, WRITTEN)
+    deployment = answering("insert", *[OVERLOADED] * 3, WRITTEN)
     async with driver(deployment) as client:
         await client.run(insert())
         await client.run(insert())
@@ -101,85 +107,41 @@ async def test_a_number_for_each_operation_of_a_session() -> None:
         assert len({bytes(command["lsid"]["id"]) for command in commands}) == 1
 
 
-async def test_the_number_is_a_64_bit_integer() -> None:
-    deployment = replica_set()
-    async with driver(deployment) as client:
-        await client.run(insert())
-        assert isinstance(deployment["a:1"].commands("insert")[0]["txnNumber"], Int64)
-
-
-@pytest.mark.parametrize(("name", "make"), NOT_RETRYABLE, ids=["updateMany", "deleteMany", "create", "runCommand"])
-async def test_others_have_no_number_and_no_retry(name: str, make: Any) -> None:
-    deployment = replica_set()
-    deployment["a:1"].on(name, HOST_UNREACHABLE, WRITTEN)
-    async with driver(deployment) as client:
-        error = await fails(client, make())
-        assert (error.attempts, error.retry_refusal) == (1, "not retryable")
-        deployment["a:1"].on(name, OVERLOADED, WRITTEN)
-        await client.run(make())
-        assert all("txnNumber" not in command for command in deployment["a:1"].commands(name))
-
-
-async def test_find_and_modify() -> None:
-    deployment = replica_set()
-    deployment["a:1"].on("findAndModify", HOST_UNREACHABLE, {"value": {"_id": 1}})
-    async with driver(deployment) as client:
-        await client.run(FindAndModify("db", "coll", {}, update={"$set": {"x": 1}}))
-        assert [command["txnNumber"] for command in deployment["a:1"].commands("findAndModify")] == [1, 1]
-
-
-async def test_a_read_has_no_number() -> None:
-    deployment = replica_set()
-    deployment["a:1"].on("find", HOST_UNREACHABLE, FOUND)
-    async with driver(deployment) as client:
-        await client.run(find())
-        commands = deployment["a:1"].commands("find")
-        assert ["txnNumber" in command for command in commands] == [False, False]
-
-
-async def test_a_standalone_gets_no_number_and_no_retry() -> None:
-    deployment = ScriptedDeployment(["a:1"])
-    deployment["a:1"].on("insert", HOST_UNREACHABLE, WRITTEN)
-    async with driver(deployment) as client:
-        error = await fails(client, insert())
-        assert (error.attempts, error.retry_refusal) == (1, "not retryable")
-        (command,) = deployment["a:1"].commands("insert")
-        assert "txnNumber" not in command
-        assert "lsid" in command
-        deployment["a:1"].on("insert", OVERLOADED, WRITTEN)
-        await client.run(insert())
-
-
-async def test_a_mongos_does() -> None:
-    deployment = ScriptedDeployment(["a:1"], mongos=True)
-    deployment["a:1"].on("insert", HOST_UNREACHABLE, WRITTEN)
-    async with driver(deployment) as client:
-        await client.run(insert())
-        assert [command["txnNumber"] for command in deployment["a:1"].commands("insert")] == [1, 1]
-
-
-async def test_retry_writes_off() -> None:
-    deployment = replica_set()
-    deployment["a:1"].on("insert", HOST_UNREACHABLE, WRITTEN)
-    async with driver(deployment, retryWrites=False) as client:
-        error = await fails(client, insert())
-        # Without a txnNumber the label would mean nothing.
-        assert (error.attempts, error.retry_refusal) == (1, "not retryable")
-        deployment["a:1"].on("insert", Close())
-        error = await fails(client, insert())
-        assert error.attempts == 1
-        # The label is the driver's to add only where it would retry.
-        assert not error.has_error_label("RetryableWriteError")
-        assert all("txnNumber" not in command for command in deployment["a:1"].commands("insert"))
+@pytest.mark.parametrize(
+    ("operation", "topology", "options"),
+    [
+        (update_many(), "replica set", {}),
+        (Delete("db", "coll", delete_statement({}, multi=True)), "replica set", {}),
+        (Create("db", "coll"), "replica set", {}),
+        (insert(), "standalone", {}),
+        (insert(), "replica set", {"retryWrites": False}),
+    ],
+    ids=["updateMany", "deleteMany", "create", "standalone", "retryWrites=false"],
+)
+async def test_others_have_no_number_and_no_retry(
+    operation: Operation[Any], topology: str, options: dict[str, Any]
+) -> None:
+    deployment, name = deployment_of(topology), operation.name
+    async with driver(deployment, **options) as client:
+        for answer in (HOST_UNREACHABLE, Close()):
+            deployment["a:1"].on(name, answer, WRITTEN)
+            error = await fails(client, operation)
+            assert (error.attempts, error.retry_refusal) == (1, "not retryable")
+            # The label is the driver's to add only where it would retry.
+            assert error.has_error_label(LABEL) is (answer is HOST_UNREACHABLE)
+        if not options:
+            deployment["a:1"].on(name, OVERLOADED, WRITTEN)
+            await client.run(operation)
+        commands = deployment["a:1"].commands(name)
+        assert all("lsid" in command and "txnNumber" not in command for command in commands)
 
 
 async def test_unacknowledged_writes_have_neither_session_nor_number() -> None:
     deployment = replica_set()
     async with driver(deployment) as client:
-        await client.run(insert(write_concern=WriteConcern(w=0)))
+        await client.run(insert(write_concern=UNACKNOWLEDGED))
         (command,) = deployment["a:1"].commands("insert")
-        assert "txnNumber" not in command
-        assert "lsid" not in command
+        assert not {"txnNumber", "lsid"} & command.keys()
 
 
 @pytest.mark.parametrize("change", [{"setName": None, "hosts": []}, {"logicalSessionTimeoutMinutes": None}])
@@ -213,88 +175,25 @@ async def test_a_server_that_no_longer_supports_it(change: dict[str, Any]) -> No
 # --- labels ---
 
 
-@pytest.mark.parametrize("code", sorted(RETRYABLE_WRITE_CODES))
-async def test_from_4_4_on_the_server_labels(code: int) -> None:
-    deployment = replica_set()
-    deployment["a:1"].on("insert", failure(code), WRITTEN)
-    async with driver(deployment) as client:
+@pytest.mark.parametrize(
+    ("wire_version", "answer", "attempts"),
+    [
+        # From 4.4 on the server labels, before that the driver does.
+        (17, failure(91), 1),
+        (17, failure(91, LABEL), 2),
+        (8, failure(91), 2),
+        (8, BAD_VALUE, 1),
+        # Network errors are always the driver's.
+        (17, Close(), 2),
+        (8, Close(), 2),
+    ],
+)
+async def test_who_labels(wire_version: int, answer: Answer, attempts: int) -> None:
+    async with driver(answering("insert", answer, wire_version=wire_version)) as client:
         error = await fails(client, insert())
-        assert error.attempts == 1
-        assert not error.has_error_label("RetryableWriteError")
-    deployment["a:1"].on("insert", failure(code, "RetryableWriteError"), WRITTEN)
-    async with driver(deployment) as client:
-        await client.run(insert())
-
-
-@pytest.mark.parametrize("code", sorted(RETRYABLE_WRITE_CODES))
-async def test_before_4_4_the_driver_labels(code: int) -> None:
-    deployment = replica_set(wire_version=8)
-    deployment["a:1"].on("insert", failure(code), WRITTEN)
-    async with driver(deployment) as client:
-        await client.run(insert())
-        deployment["a:1"].on("insert", failure(code))
-        error = await fails(client, insert())
-        assert error.has_error_label("RetryableWriteError")
-        assert (error.attempts, error.retry_refusal) == (2, "attempts")
-
-
-async def test_before_4_4_another_code_is_not_labelled() -> None:
-    deployment = replica_set(wire_version=8)
-    deployment["a:1"].on("insert", BAD_VALUE)
-    async with driver(deployment) as client:
-        assert (await fails(client, insert())).error_labels == frozenset()
-
-
-@pytest.mark.parametrize("wire_version", [8, 17])
-async def test_network_errors_are_labelled_by_the_driver(wire_version: int) -> None:
-    deployment = replica_set(wire_version=wire_version)
-    deployment["a:1"].on("insert", Close())
-    async with driver(deployment) as client:
-        error = await fails(client, insert())
-        assert isinstance(error, AutoReconnect)
-        assert error.has_error_label("RetryableWriteError")
-        assert error.attempts == 2
-
-
-async def test_a_standalones_network_errors_are_not_labelled() -> None:
-    deployment = ScriptedDeployment(["a:1"])
-    deployment["a:1"].on("insert", Close())
-    async with driver(deployment) as client:
-        error = await fails(client, insert())
-        assert isinstance(error, AutoReconnect)
-        assert not error.has_error_label("RetryableWriteError")
-        assert (error.attempts, error.retry_refusal) == (1, "not retryable")
-
-
-async def test_a_socket_time_out_is_a_network_error() -> None:
-    deployment = replica_set()
-    deployment["a:1"].on("insert", Hang(), WRITTEN)
-    async with driver(deployment, socketTimeoutMS=500) as client:
-        await client.run(insert())
-        assert gaps(deployment["a:1"].times("insert")) == [0.5]
-        deployment["a:1"].on("insert", Hang())
-        error = await fails(client, insert())
-        assert isinstance(error, NetworkTimeout)
-        # Not the driver's own time limit.
-        assert (error.attempts, error.phase) == (2, None)
-
-
-async def test_waiting_for_a_connection_while_the_pool_is_cleared() -> None:
-    # Retryable writes specification, prose test 2. The description is reset by then; what was known counts.
-    deployment = replica_set()
-    deployment["a:1"].on("insert", later(failure(91, "RetryableWriteError"), 1), WRITTEN)
-    async with driver(deployment, maxPoolSize=1) as client:
-        async with anyio.create_task_group() as group:
-            group.start_soon(client.run, insert())
-            await anyio.sleep(0.1)
-            await client.run(insert())
-        assert len(deployment["a:1"].times("insert")) == 3
-        cleared, refused = sorted(client.recorder.retries, key=lambda event: type(event.error).__name__, reverse=True)
-        assert isinstance(cleared.error, PoolClearedError)
-        assert cleared.error.has_error_label("RetryableWriteError")
-        assert isinstance(refused.error, NotPrimaryError)
-        assert (cleared.reason, refused.reason) == ("server not available", "failover")
-        assert {cleared.rule, refused.rule} == {"specification"}
+        assert error.attempts == attempts
+        assert error.has_error_label(LABEL) is (attempts == 2)
+        assert error.retry_refusal == ("attempts" if attempts == 2 else error.retry_refusal)
 
 
 async def test_a_write_that_has_a_number_stays_retryable_without_a_connection() -> None:
@@ -306,7 +205,7 @@ async def test_a_write_that_has_a_number_stays_retryable_without_a_connection() 
     def step_down(_: dict[str, Any]) -> Answer:
         deployment.step_down("b:1")
         other.on("isMaster", Close())
-        return failure(10107, "RetryableWriteError")
+        return failure(10107, LABEL)
 
     deployment["a:1"].on("insert", step_down)
     async with driver(deployment) as client:
@@ -314,22 +213,22 @@ async def test_a_write_that_has_a_number_stays_retryable_without_a_connection() 
         event = client.recorder.retries[1]
         assert event.address == B
         assert isinstance(event.error, AutoReconnect)
-        assert event.error.has_error_label("RetryableWriteError")
+        assert event.error.has_error_label(LABEL)
 
 
 @pytest.mark.parametrize(
-    ("is_standalone", "options", "operation"),
+    ("topology", "options", "operation"),
     [
-        (True, {}, insert()),
-        (False, {"retryWrites": False}, insert()),
-        (False, {}, insert(write_concern=WriteConcern(w=0))),
+        ("standalone", {}, insert()),
+        ("replica set", {"retryWrites": False}, insert()),
+        ("replica set", {}, insert(write_concern=UNACKNOWLEDGED)),
     ],
     ids=["standalone", "retryWrites=false", "unacknowledged"],
 )
 async def test_a_write_that_may_not_be_retried_while_the_pool_is_cleared(
-    is_standalone: bool, options: dict[str, Any], operation: Insert
+    topology: str, options: dict[str, Any], operation: Operation[Any]
 ) -> None:
-    deployment = ScriptedDeployment(["a:1"]) if is_standalone else replica_set()
+    deployment = deployment_of(topology)
     deployment["a:1"].on("insert", later(failure(91), 1), WRITTEN)
     async with driver(deployment, maxPoolSize=1, **options) as client:
         async with anyio.create_task_group() as group:
@@ -337,19 +236,31 @@ async def test_a_write_that_may_not_be_retried_while_the_pool_is_cleared(
             await anyio.sleep(0.1)
             error = await fails(client, operation)
         assert isinstance(error, PoolClearedError)
-        assert not error.has_error_label("RetryableWriteError")
+        assert not error.has_error_label(LABEL)
         assert (error.attempts, error.retry_refusal) == (1, "not retryable")
 
 
 # --- write concern errors ---
 
+NOT_PRIMARY: Final = {
+    "n": 0,
+    "writeErrors": [{"index": 0, "code": 189, "errmsg": "Not primary while writing to db.coll"}],
+}
+DUPLICATE: Final = {"n": 0, "writeErrors": [{"index": 0, "code": 11000, "errmsg": "E11000"}]}
+
 
 @pytest.mark.parametrize(
-    ("wire_version", "labels"), [(17, ("RetryableWriteError",)), (8, ())], ids=["labelled", "by its code"]
+    ("wire_version", "answer"),
+    [
+        (17, concern_error(91, LABEL)),
+        # By its code.
+        (8, concern_error(91)),
+        # What a primary answers that steps down just before it writes.
+        (17, {**concern_error(189, LABEL), **NOT_PRIMARY}),
+    ],
 )
-async def test_a_write_concern_error_is_retried(wire_version: int, labels: tuple[str, ...]) -> None:
-    deployment = replica_set(wire_version=wire_version)
-    deployment["a:1"].on("insert", concern_error(91, *labels), WRITTEN)
+async def test_a_write_concern_error_is_retried(wire_version: int, answer: Answer) -> None:
+    deployment = answering("insert", answer, WRITTEN, wire_version=wire_version)
     async with driver(deployment) as client:
         assert await client.run(insert()) == {**WRITTEN, "ok": 1}
         assert [command["txnNumber"] for command in deployment["a:1"].commands("insert")] == [1, 1]
@@ -357,69 +268,42 @@ async def test_a_write_concern_error_is_retried(wire_version: int, labels: tuple
         assert client.recorder.history == ["started insert", "succeeded insert"] * 2
 
 
-NOT_PRIMARY = {"n": 0, "writeErrors": [{"index": 0, "code": 189, "errmsg": "Not primary while writing to db.coll"}]}
-
-
-async def test_a_write_error_beside_a_write_concern_error_is_retried() -> None:
-    # What a primary answers that steps down just before it writes.
-    deployment = replica_set()
-    deployment["a:1"].on("insert", {**concern_error(189, "RetryableWriteError"), **NOT_PRIMARY}, WRITTEN)
-    async with driver(deployment) as client:
-        assert await client.run(insert()) == {**WRITTEN, "ok": 1}
-        assert [command["txnNumber"] for command in deployment["a:1"].commands("insert")] == [1, 1]
-
-
-async def test_a_write_error_beside_a_write_concern_error_is_told_in_the_end() -> None:
-    deployment = replica_set()
-    duplicate = {"n": 0, "writeErrors": [{"index": 0, "code": 11000, "errmsg": "E11000"}]}
-    deployment["a:1"].on("insert", {**concern_error(189, "RetryableWriteError"), **duplicate})
-    async with driver(deployment) as client:
-        error = await fails(client, insert())
-        assert isinstance(error, DuplicateKeyError)
-        assert (error.attempts, error.retry_refusal) == (2, "attempts")
-
-
 @pytest.mark.parametrize(
-    ("wire_version", "reply"),
+    ("arguments", "answers", "kind", "code", "attempts"),
     [
-        (17, concern_error(91)),
-        (8, concern_error(64)),
-        (17, {**concern_error(91), **NOT_PRIMARY}),
+        # Not retried: without a label, for another code, and from a mongos before 4.4, where it has no meaning.
+        ({}, [concern_error(91)], WriteConcernError, 91, 1),
+        ({"wire_version": 8}, [concern_error(64)], WriteConcernError, 64, 1),
+        ({}, [{**concern_error(91), **NOT_PRIMARY}], WriteError, 189, 1),
+        ({"wire_version": 8, "mongos": True}, [concern_error(91)], WriteConcernError, 91, 1),
+        # Retried, and then told: what the server answered to the retry, unless that changed nothing.
+        ({}, [concern_error(91, LABEL)], WriteConcernError, 91, 2),
+        ({}, [{**concern_error(189, LABEL), **DUPLICATE}], DuplicateKeyError, 11000, 2),
+        ({}, [concern_error(91, LABEL), BAD_VALUE], OperationFailure, 2, 2),
+        ({}, [concern_error(91, LABEL), failure(10107, LABEL, NOTHING)], WriteConcernError, 91, 2),
     ],
-    ids=["no label", "another code", "no label beside a write error"],
 )
-async def test_a_write_concern_error_is_not_retried(wire_version: int, reply: dict[str, Any]) -> None:
-    deployment = replica_set(wire_version=wire_version)
-    deployment["a:1"].on("insert", reply)
+async def test_a_write_concern_error_that_is_told(
+    arguments: dict[str, Any], answers: list[Answer], kind: type[PyMongoError], code: int, attempts: int
+) -> None:
+    deployment = ScriptedDeployment(["a:1"], replica_set=None if "mongos" in arguments else "rs", **arguments)
+    deployment["a:1"].on("insert", *answers)
     async with driver(deployment) as client:
-        error = await fails(client, insert())
-        assert len(deployment["a:1"].commands("insert")) == 1
-        assert error.attempts == 1
-
-
-async def test_a_write_concern_error_on_both_attempts_is_the_operations_to_tell() -> None:
-    deployment = replica_set()
-    deployment["a:1"].on("insert", concern_error(91, "RetryableWriteError"))
-    async with driver(deployment) as client:
-        error = await fails(client, insert())
-        assert isinstance(error, WriteConcernError)
-        assert error.code == 91
-        assert error.has_error_label("RetryableWriteError")
-        assert (error.attempts, error.retry_refusal, error.address) == (2, "attempts", A)
-        assert error.retry_reasons == ("failover",)
+        error: Any = await fails(client, insert())
+        assert (type(error), error.code, error.address) == (kind, code, A)
+        assert len(deployment["a:1"].commands("insert")) == error.attempts == attempts
+        if attempts == 2:
+            assert error.retry_reasons == ("failover",)
+            assert error.retry_refusal == ("not retryable" if code == 2 else "attempts")
+            assert error.has_error_label(LABEL) is (code != 2)
 
 
 @pytest.mark.parametrize("new_primary", ["b:1", None])
 async def test_a_write_concern_error_and_then_no_reply(new_primary: str | None) -> None:
     # The reply of the first attempt stands, with the server that sent it.
     deployment = replica_set(servers=2)
-
-    def step_down(_: dict[str, Any]) -> Answer:
-        deployment.step_down(new_primary)
-        return concern_error(91, "RetryableWriteError")
-
-    deployment["a:1"].on("insert", step_down)
-    deployment["b:1"].on("insert", failure(10107, "RetryableWriteError", "NoWritesPerformed"))
+    deployment["a:1"].on("insert", steps_down(deployment, new_primary, concern_error(91, LABEL)))
+    deployment["b:1"].on("insert", failure(10107, LABEL, NOTHING))
     async with driver(deployment, serverSelectionTimeoutMS=700) as client:
         error = await fails(client, insert())
         assert isinstance(error, WriteConcernError)
@@ -428,33 +312,10 @@ async def test_a_write_concern_error_and_then_no_reply(new_primary: str | None) 
         assert error.phase == (None if new_primary else "selection")
 
 
-async def test_a_write_concern_error_and_then_nothing_written() -> None:
-    # The write was applied by the first attempt: its reply stands.
-    deployment = replica_set()
-    deployment["a:1"].on(
-        "insert",
-        concern_error(91, "RetryableWriteError"),
-        failure(10107, "RetryableWriteError", "NoWritesPerformed"),
-    )
-    async with driver(deployment) as client:
-        error = await fails(client, insert())
-        assert isinstance(error, WriteConcernError)
-        assert (error.code, error.attempts, error.retry_refusal) == (91, 2, "attempts")
-
-
-async def test_a_write_concern_error_and_then_another_error() -> None:
-    deployment = replica_set()
-    deployment["a:1"].on("insert", concern_error(91, "RetryableWriteError"), BAD_VALUE)
-    async with driver(deployment) as client:
-        error = await fails(client, insert())
-        assert isinstance(error, OperationFailure)
-        assert (error.code, error.attempts) == (2, 2)
-
-
 async def test_a_write_concern_error_of_an_operation_that_is_not_retried_stands() -> None:
     deployment = replica_set()
-    deployment["a:1"].on("update", concern_error(91, "RetryableWriteError"))
-    deployment["a:1"].on("ping", concern_error(91, "RetryableWriteError"))
+    deployment["a:1"].on("update", concern_error(91, LABEL))
+    deployment["a:1"].on("ping", concern_error(91, LABEL))
     async with driver(deployment) as client:
         error = await fails(client, update_many())
         assert isinstance(error, WriteConcernError)
@@ -464,41 +325,25 @@ async def test_a_write_concern_error_of_an_operation_that_is_not_retried_stands(
         assert reply["writeConcernError"]["code"] == 91
 
 
-async def test_a_write_concern_error_of_mongos_before_4_4_has_no_meaning() -> None:
-    deployment = ScriptedDeployment(["a:1"], mongos=True, wire_version=8)
-    deployment["a:1"].on("insert", concern_error(91))
-    async with driver(deployment) as client:
-        error = await fails(client, insert())
-        assert error.attempts == 1
-
-
-async def test_a_write_concern_error_tells_the_topology() -> None:
-    deployment = replica_set()
-    deployment["a:1"].on("insert", concern_error(91, "RetryableWriteError"), WRITTEN)
-    async with driver(deployment) as client:
-        await client.run(insert())
-        # ShutdownInProgress clears the pool.
-        assert len(client.recorder.cleared) == 1
-
-
-async def test_a_write_concern_error_of_before_a_step_down_that_is_known_tells_nothing() -> None:
+@pytest.mark.parametrize("is_known", [False, True])
+async def test_a_write_concern_error_tells_the_topology(is_known: bool) -> None:
+    """ShutdownInProgress clears the pool, unless the error is of before a step-down that is known."""
     deployment = replica_set(streaming=True)
     server = deployment["a:1"]
 
     def answer(_: dict[str, Any]) -> Answer:
         known = {"processId": server.process_id, "counter": server.counter}
-        return {**concern_error(91, "RetryableWriteError"), "topologyVersion": known}
+        return {**concern_error(91, LABEL), **({"topologyVersion": known} if is_known else {})}
 
     server.on("insert", answer, WRITTEN)
     async with driver(deployment) as client:
         await client.run(insert())
         assert len(server.commands("insert")) == 2
-        assert not client.recorder.cleared
+        assert len(client.recorder.cleared) == (not is_known)
 
 
 async def test_the_topology_is_told_whose_write_concern_failed() -> None:
-    deployment = replica_set()
-    deployment["a:1"].on("insert", concern_error(10107))
+    deployment = answering("insert", concern_error(10107))
     async with driver(deployment) as client:
         hello_delay(deployment, "a:1", 1)
         await fails(client, insert())
@@ -511,104 +356,45 @@ async def test_the_topology_is_told_whose_write_concern_failed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answers", "expected"),
+    ("operation", "answers", "expected"),
     [
-        ([HOST_UNREACHABLE, BAD_VALUE], 2),
-        ([HOST_UNREACHABLE, failure(2, "NoWritesPerformed")], 6),
-        ([failure(6, "RetryableWriteError", "NoWritesPerformed"), BAD_VALUE], 2),
-        ([failure(6, "RetryableWriteError", "NoWritesPerformed"), failure(2, "NoWritesPerformed")], 6),
-        ([OVERLOADED, HOST_UNREACHABLE, failure(2, "NoWritesPerformed")], 6),
-        ([failure(462, "SystemOverloadedError", "RetryableError", "NoWritesPerformed"), BAD_VALUE], 2),
+        (insert(), [HOST_UNREACHABLE, BAD_VALUE], 2),
+        (insert(), [HOST_UNREACHABLE, failure(2, NOTHING)], 6),
+        (insert(), [failure(6, LABEL, NOTHING), BAD_VALUE], 2),
+        (insert(), [failure(6, LABEL, NOTHING), failure(2, NOTHING)], 6),
+        (insert(), [OVERLOADED, HOST_UNREACHABLE, failure(2, NOTHING)], 6),
+        (insert(), [failure(462, "SystemOverloadedError", "RetryableError", NOTHING), BAD_VALUE], 2),
+        # runCommand counts as a write.
+        (run_command(), [OVERLOADED, failure(2, NOTHING)], 462),
     ],
 )
-async def test_no_writes_performed(answers: list[Answer], expected: int) -> None:
-    deployment = replica_set()
-    deployment["a:1"].on("insert", *answers)
-    async with driver(deployment) as client:
-        error = await fails(client, insert())
+async def test_no_writes_performed(operation: Operation[Any], answers: list[Answer], expected: int) -> None:
+    async with driver(answering(operation.name, *answers)) as client:
+        error = await fails(client, operation)
         assert isinstance(error, OperationFailure)
         assert error.code == expected
         assert error.attempts == len(answers)
 
 
-async def test_the_newest_error_is_the_cause_and_has_its_own_server() -> None:
+@pytest.mark.parametrize(
+    ("first", "second", "kind", "code", "address"),
+    [
+        # The reply or the error that stands tells the server that it is from, and so does its cause.
+        (HOST_UNREACHABLE, failure(2, NOTHING), OperationFailure, 6, A),
+        (concern_error(64, LABEL), failure(2, NOTHING), WriteConcernError, 64, A),
+        (concern_error(64, LABEL), DUPLICATE, DuplicateKeyError, 11000, B),
+    ],
+)
+async def test_an_error_has_its_own_server(
+    first: Answer, second: Answer, kind: type[PyMongoError], code: int, address: Any
+) -> None:
     deployment = ScriptedDeployment(["a:1", "b:1"], mongos=True)
-    deployment["a:1"].on("insert", failure(6, "RetryableWriteError"))
-    deployment["b:1"].on("insert", failure(2, "NoWritesPerformed"))
+    deployment["a:1"].on("insert", first)
+    deployment["b:1"].on("insert", second)
     async with driver(deployment) as client:
-        error = await fails(client, insert())
-        cause = error.__cause__
-        assert isinstance(error, OperationFailure)
-        assert isinstance(cause, OperationFailure)
-        assert (error.code, error.address) == (6, A)
-        assert (cause.code, cause.address) == (2, B)
-
-
-async def test_run_command_counts_as_a_write() -> None:
-    deployment = replica_set()
-    deployment["a:1"].on("ping", OVERLOADED, failure(2, "NoWritesPerformed"))
-    async with driver(deployment) as client:
-        error = await fails(client, run_command())
-        assert isinstance(error, OperationFailure)
-        assert error.code == 462
-
-
-async def test_no_server_for_the_retry() -> None:
-    deployment = replica_set()
-
-    def step_down(_: dict[str, Any]) -> Answer:
-        deployment.step_down(None)
-        return failure(10107, "RetryableWriteError")
-
-    deployment["a:1"].on("insert", step_down)
-    async with driver(deployment, serverSelectionTimeoutMS=2000) as client:
-        error = await fails(client, insert())
-        assert isinstance(error, NotPrimaryError)
-        assert (error.code, error.attempts, error.phase) == (10107, 2, "selection")
-        assert isinstance(error.__cause__, ServerSelectionTimeoutError)
-
-
-async def test_a_network_error_and_then_an_overloaded_server() -> None:
-    deployment = replica_set()
-    deployment["a:1"].on("insert", Close(), OVERLOADED, WRITTEN)
-    async with driver(deployment) as client:
-        await client.run(insert())
-        assert len(deployment["a:1"].commands("insert")) == 3
-        assert [event.delay for event in client.recorder.retries] == [0, 0.2]
-
-
-async def test_a_new_primary_gets_the_retry() -> None:
-    deployment = ScriptedDeployment(["a:1", "b:1"], replica_set="rs")
-
-    def step_down(_: dict[str, Any]) -> Answer:
-        deployment.step_down("b:1")
-        return failure(10107, "RetryableWriteError")
-
-    deployment["a:1"].on("insert", step_down)
-    async with driver(deployment) as client:
-        await client.run(insert())
-        (first,) = deployment["a:1"].commands("insert")
-        (second,) = deployment["b:1"].commands("insert")
-        assert first["txnNumber"] == second["txnNumber"]
-        assert first["lsid"] == second["lsid"]
-
-
-async def test_the_reply_that_stands_tells_the_server_that_it_is_from() -> None:
-    deployment = ScriptedDeployment(["a:1", "b:1"], mongos=True)
-    deployment["a:1"].on("insert", concern_error(64, "RetryableWriteError"))
-    deployment["b:1"].on("insert", failure(2, "NoWritesPerformed"))
-    async with driver(deployment) as client:
-        error = await fails(client, insert())
-        assert isinstance(error, WriteConcernError)
-        assert (error.address, error.attempts) == (A, 2)
+        error: Any = await fails(client, insert())
+        assert (type(error), error.code, error.address) == (kind, code, address)
+        assert (error.attempts, error.retry_reasons) == (2, ("temporary failure",))
+        if code == 6:
+            assert (error.__cause__.code, error.__cause__.address) == (2, B)
         assert len(deployment["b:1"].commands("insert")) == 1
-
-
-async def test_the_reply_of_the_retry_tells_its_own_server() -> None:
-    deployment = ScriptedDeployment(["a:1", "b:1"], mongos=True)
-    deployment["a:1"].on("insert", concern_error(64, "RetryableWriteError"))
-    deployment["b:1"].on("insert", {"n": 0, "writeErrors": [{"index": 0, "code": 11000, "errmsg": "E11000"}]})
-    async with driver(deployment) as client:
-        error = await fails(client, insert())
-        assert isinstance(error, DuplicateKeyError)
-        assert (error.address, error.attempts, error.retry_reasons) == (B, 2, ("temporary failure",))

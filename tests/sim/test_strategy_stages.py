@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
@@ -11,11 +12,12 @@ import motorlite
 from motorlite import DeleteMany, InsertOne, ReadPreference, UpdateMany
 from motorlite.errors import AutoReconnect, NotPrimaryError, OperationFailure, PyMongoError
 from motorlite.monitoring import RetryEvent
-from motorlite.retry import BestEffort, FailFast, RetryAction, RetryReason, RetryRefusal, RetryRequest, RetryStrategy
+from motorlite.retry import BestEffort, RetryAction, RetryReason, RetryRefusal, RetryRequest
 from motorlite.testing.scripted import Close, ScriptedDeployment, failure
 from tests.support.clients import scripted_client
-from tests.support.core import FOUND, HOST_UNREACHABLE, OVERLOADED, RETRYABLE_ONLY, gaps, replica_set
+from tests.support.core import FOUND, HOST_UNREACHABLE, OVERLOADED, RETRYABLE_ONLY, answering, replica_set
 from tests.support.events import Recorder
+from tests.support.strategies import Strategy
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -27,22 +29,6 @@ pytestmark = pytest.mark.anyio
 EMPTY: Final = {"cursor": {"id": 0, "ns": "db.coll", "firstBatch": []}}
 SEARCH: Final[list[Any]] = [{"$search": {"text": {"query": "bolt", "path": "name"}}}]
 VECTORS: Final[list[Any]] = [{"$vectorSearch": {"index": "v", "path": "v", "queryVector": [1.0], "limit": 1}}]
-
-
-class Recording(RetryStrategy):
-    """Always answers `action`."""
-
-    def __init__(self, action: RetryAction) -> None:
-        self.action = action
-        self.asked: list[tuple[RetryRequest, RetryReason]] = []
-
-    def retry_after(self, request: RetryRequest, reason: RetryReason) -> RetryAction:
-        self.asked.append((request, reason))
-        return self.action
-
-
-def at_once() -> Recording:
-    return Recording(RetryAction.with_duration(0))
 
 
 # --- reads, whatever they read ---
@@ -67,7 +53,7 @@ READS: Final[dict[str, tuple[str, str, Callable[[Any], Awaitable[Any]]]]] = {
 async def test_reads_of_every_kind_are_idempotent(name: str) -> None:
     """They are sent again although an earlier attempt may have reached the server."""
     address, command, read = READS[name]
-    strategy = at_once()
+    strategy = Strategy(0.0)
     deployment = replica_set(servers=2)
     deployment[address].on(command, Close(), Close(), EMPTY)
     async with scripted_client(deployment, retry_strategy=strategy) as client:
@@ -81,6 +67,7 @@ async def test_reads_of_every_kind_are_idempotent(name: str) -> None:
 # --- in flight: what is not idempotent must fail ---
 
 OTHERS: Final[dict[str, tuple[str, Callable[[Any], Awaitable[Any]]]]] = {
+    "the next batch": ("getMore", lambda c: c.find().to_list()),
     "update_many": ("update", lambda c: c.update_many({}, {"$inc": {"n": 1}})),
     "delete_many": ("delete", lambda c: c.delete_many({})),
     "bulk_write with an update of many": ("update", lambda c: c.bulk_write([UpdateMany({}, {"$inc": {"n": 1}})])),
@@ -101,6 +88,7 @@ OTHERS: Final[dict[str, tuple[str, Callable[[Any], Awaitable[Any]]]]] = {
     "drop_database": ("dropDatabase", lambda c: c.database.client.drop_database("db")),
     "create_search_index": ("createSearchIndexes", lambda c: c.create_search_index({"definition": {}})),
 }
+# A standalone server keeps no transaction numbers, so it would not recognise a write.
 STANDALONE: Final[dict[str, tuple[str, Callable[[Any], Awaitable[Any]]]]] = {
     "insert_one": ("insert", lambda c: c.insert_one({})),
     "insert_many": ("insert", lambda c: c.insert_many([{}])),
@@ -112,11 +100,17 @@ STANDALONE: Final[dict[str, tuple[str, Callable[[Any], Awaitable[Any]]]]] = {
 }
 
 
-async def fails_once_in_flight(
-    command: str, call: Callable[[Any], Awaitable[Any]], replica_set: str | None = "rs"
+@pytest.mark.parametrize(
+    ("command", "call", "topology"),
+    [(*row, {"replica_set": "rs"}) for row in OTHERS.values()] + [(*row, {}) for row in STANDALONE.values()],
+    ids=[*OTHERS, *(f"{name} on a standalone" for name in STANDALONE)],
+)
+async def test_in_flight_what_is_not_idempotent_fails(
+    command: str, call: Callable[[Any], Awaitable[Any]], topology: dict[str, Any]
 ) -> None:
-    strategy = at_once()
-    deployment = ScriptedDeployment(["a:1"], replica_set=replica_set, wire_version=25)
+    strategy = Strategy(0.0)
+    deployment = ScriptedDeployment(["a:1"], wire_version=25, **topology)
+    deployment["a:1"].on("find", {"cursor": {"id": 9, "ns": "db.coll", "firstBatch": [{}]}})
     deployment["a:1"].on(command, Close(), {"n": 1})
     async with scripted_client(deployment, retry_strategy=strategy) as client:
         with pytest.raises(PyMongoError) as caught:
@@ -127,69 +121,30 @@ async def fails_once_in_flight(
     assert strategy.asked == []
 
 
-@pytest.mark.parametrize("name", OTHERS)
-async def test_in_flight_what_is_not_idempotent_fails(name: str) -> None:
-    await fails_once_in_flight(*OTHERS[name])
-
-
-@pytest.mark.parametrize("name", STANDALONE)
-async def test_in_flight_a_write_that_the_server_would_not_recognise_fails(name: str) -> None:
-    """A standalone server keeps no transaction numbers."""
-    await fails_once_in_flight(*STANDALONE[name], replica_set=None)
-
-
-async def test_in_flight_a_getmore_fails() -> None:
-    strategy = at_once()
-    deployment = replica_set()
-    deployment["a:1"].on("find", {"cursor": {"id": 9, "ns": "db.coll", "firstBatch": [{}]}})
-    deployment["a:1"].on("getMore", Close(), {"cursor": {"id": 0, "ns": "db.coll", "nextBatch": []}})
-    async with scripted_client(deployment, retry_strategy=strategy) as client:
-        with pytest.raises(AutoReconnect):
-            await client.db.coll.find().to_list()
-    assert (len(deployment["a:1"].commands("getMore")), strategy.asked) == (1, [])
-
-
 # --- with the reply: the server has changed nothing ---
 
-TEMPORARY: Final[dict[str, tuple[Answer, RetryReason]]] = {
-    "overload": (OVERLOADED, RetryReason.OVERLOAD),
-    "retryable": (RETRYABLE_ONLY, RetryReason.RETRYABLE_ERROR),
-}
 
-
-@pytest.mark.parametrize("kind", TEMPORARY)
-async def test_what_changed_nothing_may_be_retried_by_any_operation_if_the_strategy_wants(kind: str) -> None:
-    answer, expected = TEMPORARY[kind]
-    deployment = replica_set()
-    for action, attempts in ((RetryAction.with_duration(0.2), 3), (RetryAction.no_retry(), 1)):
-        strategy = Recording(action)
-        deployment["a:1"].received.clear()
-        deployment["a:1"].on("update", answer, answer, {"n": 1, "nModified": 1})
-        async with scripted_client(deployment, retry_strategy=strategy, maxAdaptiveRetries=0) as client:
-            update = client.db.coll.update_many({}, {"$inc": {"n": 1}})
-            if attempts == 1:
-                with pytest.raises(OperationFailure):
-                    await update
-            else:
-                assert (await update).modified_count == 1
-        assert len(deployment["a:1"].commands("update")) == attempts
-        assert {reason for _, reason in strategy.asked} == {expected}
-        assert not any(request.idempotent for request, _ in strategy.asked)
-    assert (expected.allows_non_idempotent_retry, expected.always_retry) == (True, False)
+@pytest.mark.parametrize(
+    ("answer", "reason"), [(OVERLOADED, RetryReason.OVERLOAD), (RETRYABLE_ONLY, RetryReason.RETRYABLE_ERROR)]
+)
+@pytest.mark.parametrize(("action", "attempts"), [(0.2, 3), (RetryAction.no_retry(), 1)])
+async def test_what_changed_nothing_may_be_retried_by_any_operation_if_the_strategy_wants(
+    answer: Answer, reason: RetryReason, action: Any, attempts: int
+) -> None:
+    strategy = Strategy(action)
+    deployment = answering("update", answer, answer, {"n": 1, "nModified": 1})
+    async with scripted_client(deployment, retry_strategy=strategy, maxAdaptiveRetries=0) as client:
+        with pytest.raises(OperationFailure) if attempts == 1 else nullcontext():
+            result = await client.db.coll.update_many({}, {"$inc": {"n": 1}})
+            assert result.modified_count == 1
+    assert len(deployment["a:1"].commands("update")) == attempts
+    assert {*strategy.reasons} == {reason}
+    assert not any(request.idempotent for request, _ in strategy.asked)
 
 
 # --- no duration: no retry ---
 
 
-class Extended(RetryAction):
-    """An action of an application."""
-
-
-NO_DURATION: Final[dict[str, RetryAction]] = {
-    "no_retry": RetryAction.no_retry(),
-    "None": RetryAction(None),
-    "extended": Extended(None),
-}
 FAILURES: Final[dict[str, tuple[Answer, RetryReason, type[PyMongoError]]]] = {
     "overload": (OVERLOADED, RetryReason.OVERLOAD, OperationFailure),
     "a temporary failure": (HOST_UNREACHABLE, RetryReason.TEMPORARY_FAILURE, OperationFailure),
@@ -198,14 +153,13 @@ FAILURES: Final[dict[str, tuple[Answer, RetryReason, type[PyMongoError]]]] = {
 }
 
 
-@pytest.mark.parametrize("action", NO_DURATION)
+@pytest.mark.parametrize("action", [RetryAction.no_retry(), type("Extended", (RetryAction,), {})(None)])
 @pytest.mark.parametrize("name", FAILURES)
-async def test_no_duration_fails_the_operation(name: str, action: str) -> None:
+async def test_no_duration_fails_the_operation(name: str, action: RetryAction) -> None:
     """With its own error, without another attempt; the refusal is published with its reason."""
     answer, reason, kind = FAILURES[name]
-    strategy, recorder = Recording(NO_DURATION[action]), Recorder(RetryEvent)
-    deployment = replica_set()
-    deployment["a:1"].on("find", answer)
+    strategy, recorder = Strategy(action), Recorder(RetryEvent)
+    deployment = answering("find", answer)
     options: dict[str, Any] = {"maxAdaptiveRetries": 0, "event_listeners": [recorder]}
     async with scripted_client(deployment, retry_strategy=strategy, **options) as client:
         with pytest.raises(kind) as caught:
@@ -215,42 +169,11 @@ async def test_no_duration_fails_the_operation(name: str, action: str) -> None:
     attempts = len(deployment["a:1"].commands("find"))
     # Only what the retryable reads specification retries has a retry before that.
     assert attempts == caught.value.attempts == (1 if reason is RetryReason.OVERLOAD else 2)
-    assert [asked for _, asked in strategy.asked] == [reason]
+    assert strategy.reasons == [reason]
     event = recorder.events[-1]
     assert isinstance(event, RetryEvent)
     assert (event.reason, event.refusal is None) == (reason, False)
     assert event.refusal in (RetryRefusal.ATTEMPTS, RetryRefusal.NOT_RETRYABLE)
-
-
-# --- best effort: until the time limit ---
-
-
-@pytest.mark.parametrize("seconds", [2, 5])
-async def test_best_effort_retries_until_the_timeout(seconds: int) -> None:
-    deployment = replica_set()
-    deployment["a:1"].on("find", OVERLOADED)
-    async with scripted_client(deployment, maxAdaptiveRetries=0, retry_strategy=BestEffort()) as client:
-        await client.admin.command("ping")
-        began = anyio.current_time()
-        with pytest.raises(PyMongoError) as caught:
-            await client.db.coll.find_one(timeoutMS=seconds * 1000)
-        assert anyio.current_time() - began == pytest.approx(seconds)
-    assert caught.value.timeout
-    found = gaps(deployment["a:1"].times("find"))
-    doubling = [0.001 * 2**number for number in range(9)]
-    assert found[:9] == pytest.approx(doubling)
-    assert set(found[9:]) == {0.5}
-    # Nothing is left out: the next retry would have been after the end.
-    assert seconds - sum(found) <= 0.5
-    assert caught.value.attempts == len(found) + 1
-
-
-async def test_best_effort_ends_with_the_first_success() -> None:
-    deployment = replica_set()
-    deployment["a:1"].on("find", *[OVERLOADED] * 12, FOUND)
-    async with scripted_client(deployment, maxAdaptiveRetries=0, retry_strategy=BestEffort()) as client:
-        assert await client.db.coll.find_one(timeoutMS=5000) == {"_id": 1}
-    assert len(deployment["a:1"].commands("find")) == 13
 
 
 # --- the veto of a strategy that decides ---
@@ -287,70 +210,3 @@ async def test_a_robot_is_not_retried_at_all_and_a_person_until_it_succeeds(
                 else:
                     assert await call() == {"_id": 1}
             assert len(deployment["a:1"].commands(name)) == attempts
-
-
-async def test_a_veto_for_one_call_of_many() -> None:
-    deployment = replica_set()
-    async with scripted_client(deployment) as client:
-        for veto, attempts in ((True, 1), (False, 3)):
-            deployment["a:1"].received.clear()
-            deployment["a:1"].on("find", OVERLOADED, OVERLOADED, FOUND)
-            with motorlite.call_options(retry_strategy=FailFast() if veto else None):
-                if veto:
-                    with pytest.raises(OperationFailure):
-                        await client.db.coll.find_one()
-                else:
-                    assert await client.db.coll.find_one() == {"_id": 1}
-            assert len(deployment["a:1"].commands("find")) == attempts
-
-
-# --- errors that only the application can judge ---
-
-
-class WhileIndexesAreBuilt(BestEffort):
-    """Waits for an index that another process builds: BadValue for a hint, IndexNotFound for a search of text."""
-
-    codes = frozenset({2, 27})
-
-
-@pytest.mark.parametrize("code", [2, 27])
-async def test_the_application_may_wait_for_an_index(code: int) -> None:
-    deployment = replica_set()
-    missing = failure(code, message="hint provided does not correspond to an existing index")
-    deployment["a:1"].on("find", missing, missing, FOUND)
-    async with scripted_client(deployment) as client:
-        with pytest.raises(OperationFailure) as caught:
-            await client.db.coll.find_one(hint="x_1")
-        assert (caught.value.code, caught.value.attempts) == (code, 1)
-        deployment["a:1"].on("find", missing, missing, FOUND)
-        with motorlite.call_options(retry_strategy=WhileIndexesAreBuilt()):
-            assert await client.db.coll.find_one(hint="x_1") == {"_id": 1}
-
-
-# --- the limit of the overload policy, with a timeout ---
-
-
-@pytest.mark.parametrize(
-    ("answers", "attempts"),
-    [
-        ([OVERLOADED], 6),
-        ([HOST_UNREACHABLE, OVERLOADED], 6),
-        ([OVERLOADED, HOST_UNREACHABLE], 6),
-        ([OVERLOADED, HOST_UNREACHABLE, OVERLOADED, HOST_UNREACHABLE], 6),
-        ([RETRYABLE_ONLY, HOST_UNREACHABLE], 6),
-        ([*[HOST_UNREACHABLE] * 5, OVERLOADED], 6),
-        ([*[HOST_UNREACHABLE] * 9, OVERLOADED], 10),
-    ],
-)
-@pytest.mark.parametrize("name", ["find", "insert"])
-async def test_after_overload_a_timeout_permits_no_more_retries_than_the_policy(
-    name: str, answers: list[Any], attempts: int
-) -> None:
-    """The last answer repeats: without the limit, retries would go on for an hour."""
-    deployment = replica_set()
-    deployment["a:1"].on(name, *answers)
-    async with scripted_client(deployment, timeoutMS=3_600_000) as client:
-        with pytest.raises(OperationFailure) as caught:
-            await (client.db.coll.find_one() if name == "find" else client.db.coll.insert_one({}))
-    assert (caught.value.attempts, caught.value.retry_refusal) == (attempts, "attempts")
-    assert len(deployment["a:1"].commands(name)) == attempts

@@ -30,11 +30,11 @@ from motorlite.errors import (
     detached,
 )
 from motorlite.operations import DeleteMany, DeleteOne, InsertOne, UpdateMany, UpdateOne
-from motorlite.retry import RetryStrategy
 from motorlite.testing.scripted import Close, Hang, Reply, failure, overloaded
 from tests.support.bulk_write_server import V8_0, BulkWriteServer
 from tests.support.clients import scripted_client
 from tests.support.core import HOST_UNREACHABLE, OVERLOADED, OVERLOADED_ONLY
+from tests.support.strategies import Strategy
 from tests.support.transactions import REJECTED, names, replica_set
 
 if TYPE_CHECKING:
@@ -51,13 +51,8 @@ UNKNOWN, TRANSIENT = "UnknownTransactionCommitResult", "TransientTransactionErro
 REFUSED = failure(462, "SystemOverloadedError", "RetryableError", "NoWritesPerformed")
 LOST = Close()
 UNAUTHORIZED = failure(13)
-REFUSALS = [
-    pytest.param(OVERLOADED, id="overloaded"),
-    pytest.param(REFUSED, id="no writes performed"),
-    pytest.param(OVERLOADED_ONLY, id="not retryable"),
-    pytest.param(UNAUTHORIZED, id="unauthorized"),
-]
-UNKNOWNS = [pytest.param(LOST, id="lost"), pytest.param(HOST_UNREACHABLE, id="unreachable")]
+REFUSALS = [OVERLOADED, REFUSED, OVERLOADED_ONLY, UNAUTHORIZED]
+UNKNOWNS = [LOST, HOST_UNREACHABLE]
 
 
 class Subject:
@@ -99,17 +94,30 @@ async def subject(**options: Any) -> AsyncIterator[Subject]:
 # --- commits ---
 
 
-@pytest.mark.parametrize("refusal", REFUSALS)
-@pytest.mark.parametrize("unknown", UNKNOWNS)
-async def test_a_refusal_after_a_lost_reply_leaves_a_commit_unknown(unknown: Answer, refusal: Answer) -> None:
-    async with subject() as it:
+@pytest.mark.parametrize(
+    ("options", "answers", "limit", "kind"),
+    [
+        *(({}, [unknown, refusal], None, PyMongoError) for unknown in UNKNOWNS for refusal in REFUSALS),
+        # An overloaded server settles nothing.
+        ({}, [LOST, overloaded(errorLabels=[TRANSIENT, "SystemOverloadedError"])], None, OperationFailure),
+        # Its time limit, and its strategy, which fails.
+        ({}, [LOST, OVERLOADED], 50, PyMongoError),
+        ({"retry_strategy": Strategy(ZeroDivisionError())}, [LOST, OVERLOADED], None, RetryStrategyError),
+    ],
+)
+async def test_a_refusal_after_a_lost_reply_leaves_a_commit_unknown(
+    options: dict[str, Any], answers: list[Answer], limit: int | None, kind: type[PyMongoError]
+) -> None:
+    async with subject(**options) as it:
         await it.begin()
-        it.server.on("commitTransaction", unknown, refusal)
+        it.server.on("commitTransaction", *answers)
         for _ in range(3):
-            error = await it.commit_fails()
+            error = await it.commit_fails(timeoutMS=limit)
+            assert isinstance(error, kind)
             assert error.has_error_label(UNKNOWN)
             assert not error.has_error_label(TRANSIENT)
             assert error.may_have_been_executed
+            assert limit is None or error.timeout or error.phase == "backoff"
         it.server.on("commitTransaction", {})
         await it.session.commit_transaction()
 
@@ -157,24 +165,6 @@ async def test_a_server_that_has_lost_the_transaction_settles_it() -> None:
         assert not (await it.commit_fails()).has_error_label(UNKNOWN), "of the next transaction"
 
 
-async def test_an_overloaded_server_settles_nothing() -> None:
-    async with subject() as it:
-        await it.begin()
-        it.server.on("commitTransaction", LOST, overloaded(errorLabels=[TRANSIENT, "SystemOverloadedError"]))
-        error = await it.commit_fails()
-        assert error.has_error_label(UNKNOWN)
-
-
-async def test_the_time_limit_of_an_unknown_commit() -> None:
-    async with subject() as it:
-        await it.begin()
-        it.server.on("commitTransaction", LOST, OVERLOADED)
-        error = await it.commit_fails(timeoutMS=50)
-        assert error.timeout or error.phase == "backoff"
-        assert error.has_error_label(UNKNOWN)
-        assert error.may_have_been_executed
-
-
 async def test_the_client_is_closed_during_the_backoff_of_an_unknown_commit() -> None:
     async with subject(jitter=1.0) as it:
         await it.begin()
@@ -190,20 +180,6 @@ async def test_the_client_is_closed_during_the_backoff_of_an_unknown_commit() ->
             await it.client.close()
         (error,) = errors
         assert isinstance(error, InvalidOperation)
-        assert error.has_error_label(UNKNOWN)
-        assert error.may_have_been_executed
-
-
-async def test_the_strategy_of_an_unknown_commit_fails() -> None:
-    class Broken(RetryStrategy):
-        def retry_after(self, request: Any, reason: Any) -> Any:
-            raise ZeroDivisionError
-
-    async with subject(retry_strategy=Broken()) as it:
-        await it.begin()
-        it.server.on("commitTransaction", LOST, OVERLOADED)
-        error = await it.commit_fails()
-        assert isinstance(error, RetryStrategyError)
         assert error.has_error_label(UNKNOWN)
         assert error.may_have_been_executed
 
@@ -226,79 +202,135 @@ async def test_no_connection_for_an_unknown_commit() -> None:
 # --- with_transaction ---
 
 
-@pytest.mark.parametrize("refusal", REFUSALS[:2])
-async def test_a_transaction_that_may_be_committed_is_not_executed_again(refusal: Answer) -> None:
+@pytest.mark.parametrize(
+    ("answers", "limit", "code", "is_unknown", "commits"),
+    [
+        ([LOST, *[OVERLOADED] * 9, {}], None, None, False, 11),
+        ([LOST, *[REFUSED] * 9, {}], None, None, False, 11),
+        # Until time runs out.
+        ([LOST, OVERLOADED], 3000, 462, True, None),
+        ([LOST, REFUSED], 3000, 462, True, None),
+        # What the server always refuses is not committed again.
+        ([LOST, UNAUTHORIZED], None, 13, True, 2),
+        ([OVERLOADED], None, 462, False, 6),
+    ],
+)
+async def test_a_transaction_that_may_be_committed_is_not_executed_again(
+    answers: list[Answer], limit: int | None, code: int | None, is_unknown: bool, commits: int | None
+) -> None:
     async with subject() as it:
-        it.server.on("commitTransaction", LOST, *[refusal] * 9, {})
-        assert await it.session.with_transaction(it.transfer) == "done"
+        it.server.on("commitTransaction", *answers)
+        if code is None:
+            assert await it.session.with_transaction(it.transfer) == "done"
+        else:
+            with pytest.raises(PyMongoError) as raised:
+                await it.session.with_transaction(it.transfer, timeoutMS=limit)
+            assert limit is not None or getattr(raised.value, "code", None) == code
+            assert raised.value.has_error_label(UNKNOWN) is raised.value.may_have_been_executed is is_unknown
         assert it.calls == it.count("insert") == 1
-        assert it.count("commitTransaction") == 11
-
-
-@pytest.mark.parametrize("refusal", REFUSALS[:2])
-async def test_a_transaction_that_may_be_committed_until_time_runs_out(refusal: Answer) -> None:
-    async with subject() as it:
-        it.server.on("commitTransaction", LOST, refusal)
-        with pytest.raises(PyMongoError) as raised:
-            await it.session.with_transaction(it.transfer, timeoutMS=3000)
-        assert raised.value.has_error_label(UNKNOWN)
-        assert raised.value.may_have_been_executed
-        assert it.calls == 1
-
-
-async def test_what_the_server_always_refuses_is_not_committed_again() -> None:
-    async with subject() as it:
-        it.server.on("commitTransaction", LOST, UNAUTHORIZED)
-        with pytest.raises(OperationFailure, match="scripted failure") as raised:
-            await it.session.with_transaction(it.transfer)
-        assert raised.value.code == 13
-        assert raised.value.has_error_label(UNKNOWN)
-        assert it.calls == 1
-        assert it.count("commitTransaction") == 2
-
-
-async def test_a_transaction_that_was_refused_is_not_committed_again() -> None:
-    async with subject() as it:
-        it.server.on("commitTransaction", OVERLOADED)
-        with pytest.raises(OperationFailure) as raised:
-            await it.session.with_transaction(it.transfer)
-        assert not raised.value.may_have_been_executed
-        assert it.count("commitTransaction") == 6
+        assert commits in (None, it.count("commitTransaction"))
 
 
 # --- writes ---
 
+INC: dict[str, Any] = {"$inc": {"n": 1}}
 WRITES: dict[str, Callable[[Client], Awaitable[Any]]] = {
     "insert": lambda client: client.db.coll.insert_one({}),
-    "update": lambda client: client.db.coll.update_one({}, {"$inc": {"n": 1}}),
+    "update": lambda client: client.db.coll.update_one({}, INC),
     "delete": lambda client: client.db.coll.delete_one({}),
     "findAndModify": lambda client: client.db.coll.find_one_and_delete({}),
 }
 
 
 @pytest.mark.parametrize("refusal", REFUSALS)
-@pytest.mark.parametrize("unknown", UNKNOWNS)
+@pytest.mark.parametrize("unknown", [*UNKNOWNS, None])
 @pytest.mark.parametrize("name", WRITES)
-async def test_a_write_that_may_have_been_executed(name: str, unknown: Answer, refusal: Answer) -> None:
+async def test_a_write_that_may_have_been_executed(name: str, unknown: Answer | None, refusal: Answer) -> None:
     async with subject() as it:
-        it.server.on(name, unknown, refusal)
+        it.server.on(name, *([refusal] if unknown is None else [unknown, refusal]))
         with pytest.raises(PyMongoError) as raised:
             await WRITES[name](it.client)
         error = raised.value
-        assert error.may_have_been_executed
+        assert error.may_have_been_executed is (unknown is not None)
         assert isinstance(error, AutoReconnect) is (unknown is LOST and refusal is REFUSED)
-        assert "may have been executed" in str(error)
+        assert ("may have been executed" in str(error)) is (unknown is not None)
 
 
-@pytest.mark.parametrize("refusal", REFUSALS)
-@pytest.mark.parametrize("name", WRITES)
-async def test_a_write_that_was_not_executed(name: str, refusal: Answer) -> None:
-    async with subject() as it:
-        it.server.on(name, refusal)
-        with pytest.raises(OperationFailure) as raised:
-            await WRITES[name](it.client)
-        assert not raised.value.may_have_been_executed
-        assert "executed" not in str(raised.value)
+def write_error(index: int = 0, n: int = 0) -> dict[str, Any]:
+    return {"n": n, "nModified": n, "writeErrors": [{"index": index, "code": 11000, "errmsg": "x"}]}
+
+
+@pytest.mark.parametrize(
+    ("name", "call", "answers", "options", "kind", "may_be"),
+    [
+        # What is not retried.
+        ("insert", lambda coll: coll.insert_one({}), [LOST], {"retryWrites": False}, AutoReconnect, True),
+        ("update", lambda coll: coll.update_many({}, INC), [LOST], {}, AutoReconnect, True),
+        ("x", lambda coll: coll.database.command("x"), [LOST], {}, AutoReconnect, True),
+        ("x", lambda coll: coll.database.command("x", timeoutMS=1000), [OVERLOADED, Hang()], {}, PyMongoError, True),
+        ("find", lambda coll: coll.find_one(), [LOST], {}, AutoReconnect, False),
+        # An error of a failing server may interrupt a write, unless a label says that nothing was written.
+        ("insert", lambda coll: coll.insert_one({}), [failure(6)], {"retryWrites": False}, OperationFailure, True),
+        (
+            "insert",
+            lambda coll: coll.insert_one({}),
+            [failure(6, "NoWritesPerformed")],
+            {"retryWrites": False},
+            OperationFailure,
+            False,
+        ),
+        # A strategy whose delay is longer than the time limit.
+        (
+            "insert",
+            lambda coll: coll.insert_one({}, timeoutMS=2000),
+            [LOST, OVERLOADED],
+            {"retry_strategy": Strategy(9.0)},
+            ExecutionTimeout | OperationFailure,
+            True,
+        ),
+        # Errors in replies.
+        ("update", lambda coll: coll.update_one({}, INC), [{"n": "one"}], {}, ProtocolError, True),
+        (
+            "insert",
+            lambda coll: coll.insert_one({}),
+            [{"n": 1, "writeConcernError": {"code": 100, "errmsg": "x"}}],
+            {},
+            WriteConcernError,
+            True,
+        ),
+        ("insert", lambda coll: coll.insert_one({}), [write_error()], {}, WriteError, False),
+        ("insert", lambda coll: coll.insert_many([{}, {}]), [write_error()], {}, BulkWriteError, False),
+        ("insert", lambda coll: coll.insert_many([{}, {}]), [write_error(1, 1)], {}, BulkWriteError, True),
+        # The server has changed documents before the one with the error, and does not count them.
+        ("update", lambda coll: coll.update_one({}, INC), [write_error()], {}, WriteError, False),
+        ("update", lambda coll: coll.replace_one({}, {}), [write_error()], {}, WriteError, False),
+        ("delete", lambda coll: coll.delete_one({}), [write_error()], {}, WriteError, False),
+        ("update", lambda coll: coll.update_many({}, INC), [write_error()], {}, WriteError, True),
+        ("delete", lambda coll: coll.delete_many({}), [write_error()], {}, WriteError, True),
+        ("update", lambda coll: coll.bulk_write([UpdateMany({}, INC)]), [write_error()], {}, BulkWriteError, True),
+        ("delete", lambda coll: coll.bulk_write([DeleteMany({})]), [write_error()], {}, BulkWriteError, True),
+        ("update", lambda coll: coll.bulk_write([UpdateOne({}, INC)]), [write_error()], {}, BulkWriteError, False),
+        ("delete", lambda coll: coll.bulk_write([DeleteOne({})]), [write_error()], {}, BulkWriteError, False),
+        # A pipeline writes until an error.
+        ("aggregate", lambda coll: coll.aggregate([{"$merge": "x"}]), [failure(11000)], {}, OperationFailure, True),
+        ("aggregate", lambda coll: coll.aggregate([{"$out": "x"}]), [failure(11000)], {}, OperationFailure, True),
+        ("aggregate", lambda coll: coll.aggregate([{"$match": {}}]), [failure(11000)], {}, OperationFailure, False),
+    ],
+)
+async def test_other_operations(
+    name: str,
+    call: Callable[[Any], Awaitable[Any]],
+    answers: list[Answer],
+    options: dict[str, Any],
+    kind: Any,
+    may_be: bool,
+) -> None:
+    async with subject(**options) as it:
+        it.server.on(name, *answers)
+        with pytest.raises(PyMongoError) as raised:
+            await call(it.client.db.coll)
+        assert isinstance(raised.value, kind)
+        assert raised.value.may_have_been_executed is may_be
 
 
 async def test_a_write_whose_retry_finds_no_server() -> None:
@@ -324,70 +356,6 @@ async def test_a_write_that_was_not_sent() -> None:
         assert not raised.value.may_have_been_executed
 
 
-async def test_a_write_that_is_not_retried() -> None:
-    async with subject(retryWrites=False) as it:
-        for name, call in {
-            "insert": it.client.db.coll.insert_one({}),
-            "update": it.client.db.coll.update_many({}, {"$inc": {"n": 1}}),
-            "x": it.client.db.command("x"),
-        }.items():
-            it.server.on(name, LOST)
-            with pytest.raises(AutoReconnect) as raised:
-                await call
-            assert raised.value.may_have_been_executed
-
-
-async def test_a_command_that_may_have_been_executed() -> None:
-    async with subject() as it:
-        it.server.on("x", OVERLOADED, Hang())
-        with pytest.raises(PyMongoError) as raised:
-            await it.client.db.command("x", timeoutMS=1000)
-        assert raised.value.may_have_been_executed
-
-
-async def test_a_read_changes_nothing() -> None:
-    async with subject() as it:
-        it.server.on("find", LOST)
-        with pytest.raises(AutoReconnect) as raised:
-            await it.client.db.coll.find_one()
-        assert not raised.value.may_have_been_executed
-
-
-async def test_the_strategy_of_a_write_expires() -> None:
-    class Late(RetryStrategy):
-        def retry_after(self, request: Any, reason: Any) -> Any:
-            from motorlite.retry import RetryAction
-
-            return RetryAction(9.0)
-
-    async with subject(retry_strategy=Late()) as it:
-        it.server.on("insert", LOST, OVERLOADED)
-        with pytest.raises(PyMongoError) as raised:
-            await it.client.db.coll.insert_one({}, timeoutMS=2000)
-        assert isinstance(raised.value, ExecutionTimeout | OperationFailure)
-        assert raised.value.may_have_been_executed
-
-
-async def test_a_reply_that_cannot_be_used() -> None:
-    async with subject() as it:
-        it.server.on("update", {"n": "one"})
-        with pytest.raises(ProtocolError) as raised:
-            await it.client.db.coll.update_one({}, {"$set": {"n": 1}})
-        assert raised.value.may_have_been_executed
-
-
-async def test_an_applied_write() -> None:
-    async with subject() as it:
-        it.server.on("insert", {"n": 1, "writeConcernError": {"code": 100, "errmsg": "x"}})
-        with pytest.raises(WriteConcernError) as raised:
-            await it.client.db.coll.insert_one({})
-        assert raised.value.may_have_been_executed
-        it.server.on("insert", {"n": 0, "writeErrors": [{"index": 0, "code": 11000, "errmsg": "x"}]})
-        with pytest.raises(OperationFailure) as other:
-            await it.client.db.coll.insert_one({})
-        assert not other.value.may_have_been_executed
-
-
 # --- several writes ---
 
 
@@ -410,15 +378,6 @@ async def test_a_bulk_write_that_a_refusal_ends(answers: list[Answer], may_be: b
         assert raised.value.partial_result.inserted_count == (1 if answers[0] == {"n": 1} else 0)
 
 
-@pytest.mark.parametrize("n", [0, 1])
-async def test_a_bulk_write_with_write_errors(n: int) -> None:
-    async with subject() as it:
-        it.server.on("insert", {"n": n, "writeErrors": [{"index": n, "code": 11000, "errmsg": "x"}]})
-        with pytest.raises(BulkWriteError) as raised:
-            await it.client.db.coll.insert_many([{}, {}])
-        assert raised.value.may_have_been_executed is bool(n)
-
-
 @pytest.mark.parametrize(("unknown", "may_be"), [([LOST], True), ([], False)])
 async def test_a_bulk_write_of_a_client(unknown: list[Answer], may_be: bool) -> None:
     async with subject() as it:
@@ -439,50 +398,6 @@ async def test_a_bulk_write_of_a_client_with_an_error() -> None:
         assert raised.value.may_have_been_executed
 
 
-DUPLICATE = {"index": 0, "code": 11000, "errmsg": "x"}
-
-
-@pytest.mark.parametrize(
-    ("name", "arguments"),
-    [
-        ("insert_one", [{}]),
-        ("update_one", [{}, {"$set": {"x": 1}}]),
-        ("update_many", [{}, {"$set": {"x": 1}}]),
-        ("replace_one", [{}, {}]),
-        ("delete_one", [{}]),
-        ("delete_many", [{}]),
-    ],
-)
-async def test_an_error_in_the_middle_of_many_documents(name: str, arguments: list[Any]) -> None:
-    """The server has changed those before, and does not count them."""
-    async with subject() as it:
-        for command in ("insert", "update", "delete"):
-            it.server.on(command, {"n": 0, "writeErrors": [DUPLICATE]})
-        write = getattr(it.client.db.coll, name)
-        with pytest.raises(WriteError) as raised:
-            await write(*arguments)
-        assert raised.value.may_have_been_executed is name.endswith("many")
-
-
-@pytest.mark.parametrize(
-    ("request_", "may_be"),
-    [
-        (UpdateMany({}, {"$set": {"x": 1}}), True),
-        (DeleteMany({}), True),
-        (UpdateOne({}, {"$set": {"x": 1}}), False),
-        (DeleteOne({}), False),
-    ],
-    ids=["update_many", "delete_many", "update_one", "delete_one"],
-)
-async def test_a_bulk_write_with_an_error_in_the_middle_of_many_documents(request_: Any, may_be: bool) -> None:
-    async with subject() as it:
-        for command in ("update", "delete"):
-            it.server.on(command, {"n": 0, "nModified": 0, "writeErrors": [DUPLICATE]})
-        with pytest.raises(BulkWriteError) as raised:
-            await it.client.db.coll.bulk_write([request_])
-        assert raised.value.may_have_been_executed is may_be
-
-
 async def test_a_bulk_write_of_a_client_with_an_error_in_the_middle_of_many_documents() -> None:
     async with subject() as it:
         it.server.hello = {"maxWireVersion": V8_0}
@@ -493,15 +408,6 @@ async def test_a_bulk_write_of_a_client_with_an_error_in_the_middle_of_many_docu
         for kind, may_be in ((UpdateMany, True), (UpdateOne, False)):
             with pytest.raises(ClientBulkWriteException) as raised:
                 await it.client.bulk_write([kind({}, {"$set": {"x": 1}}, namespace="db.coll")])
-            assert raised.value.may_have_been_executed is may_be
-
-
-async def test_a_pipeline_that_writes_until_an_error() -> None:
-    async with subject() as it:
-        it.server.on("aggregate", failure(11000))
-        for stage, may_be in (({"$merge": "other"}, True), ({"$out": "other"}, True), ({"$match": {}}, False)):
-            with pytest.raises(OperationFailure) as raised:
-                await it.client.db.coll.aggregate([stage])
             assert raised.value.may_have_been_executed is may_be
 
 

@@ -302,3 +302,20 @@ async def one_server(
 def limits(server: ScriptedServer, name: str) -> list[int | None]:
     """The maxTimeMS of each command of this name that arrived."""
     return [command.get("maxTimeMS") for command in server.commands(name)]
+
+
+def answering(name: str, *answers: Answer, **arguments: Any) -> ScriptedDeployment:
+    """A replica set whose primary gives these answers to a command; the last one repeats."""
+    deployment = replica_set(**arguments)
+    deployment["a:1"].on(name, *answers)
+    return deployment
+
+
+def steps_down(deployment: ScriptedDeployment, new_primary: str | None, answer: Answer) -> Callable[[Any], Answer]:
+    """Give `answer` while another member becomes the primary."""
+
+    def step_down(_: Any) -> Answer:
+        deployment.step_down(new_primary)
+        return answer
+
+    return step_down

@@ -11,6 +11,7 @@ from motorlite import OverloadRetry
 from motorlite.errors import OperationFailure
 from motorlite.testing.scripted import ScriptedDeployment, failure, overloaded
 from tests.support.clients import scripted_client
+from tests.support.core import answering
 from tests.support.events import Recorder
 
 if TYPE_CHECKING:
@@ -34,8 +35,7 @@ async def seconds_of_failing_insert(client: AsyncMongoClient[dict[str, Any]]) ->
 @pytest.mark.parametrize(("options", "seconds"), [(REVISION, 0.6), ({}, 3.1)], ids=["newest revision", "defaults"])
 async def test_1_operation_retry_uses_exponential_backoff(options: dict[str, Any], seconds: float) -> None:
     """Client backpressure, test 1: 200 and 400 ms; by the token bucket revision 100, 200, 400, 800 and 1600 ms."""
-    deployment = ScriptedDeployment(["a:1"], replica_set="rs")
-    deployment["a:1"].on("insert", failure(2, *BOTH))
+    deployment = answering("insert", failure(2, *BOTH))
     jitter = 0.0
     async with scripted_client(deployment, world={"jitter": lambda: jitter}, **options) as client:
         await client.admin.command("ping")

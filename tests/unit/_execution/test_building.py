@@ -36,7 +36,7 @@ from motorlite.errors import ConfigurationError, DocumentTooLarge
 from motorlite.read_concern import ReadConcern
 from motorlite.read_preferences import Nearest, ReadPreference, ServerMode
 from motorlite.topology_description import TopologyType
-from tests.unit._operations.test_facts import TABLE
+from tests.unit._operations.facts_table import TABLE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,6 +61,7 @@ CLUSTER_TIME = {
     "signature": {"hash": bytes(range(20)), "keyId": Int64(2**40)},
 }
 NOW = 100.0
+FIRST = FindFirstFacts("db", "coll", read_preference=ReadPreference.PRIMARY)
 
 
 def builder(
@@ -246,8 +247,7 @@ def test_codec_options(options: CodecOptions[Any], value: Any) -> None:
     "query", [{"x": object()}, {"x": "\ud800"}, {"x": 2**64}, {1: 2}, {"x\0": 1}, {"x": UUID(int=5)}]
 )
 def test_what_cannot_be_encoded(query: Any) -> None:
-    facts = FindFirstFacts("db", "coll", read_preference=ReadPreference.PRIMARY)
-    for operation in (facts.where(query), Find("db", "coll", query)):
+    for operation in (FIRST.where(query), Find("db", "coll", query)):
         raised = []
         for is_shown in (False, True):
             with pytest.raises((InvalidDocument, OverflowError, ValueError)) as error:
@@ -258,8 +258,7 @@ def test_what_cannot_be_encoded(query: Any) -> None:
 
 def test_a_command_that_is_too_large() -> None:
     small = server(max_bson_object_size=100, max_message_size=48_000_000)
-    facts = FindFirstFacts("db", "coll", read_preference=ReadPreference.PRIMARY)
-    for operation in (facts.where({"x": "y" * 17_000}), Find("db", "coll", {"x": "y" * 17_000})):
+    for operation in (FIRST.where({"x": "y" * 17_000}), Find("db", "coll", {"x": "y" * 17_000})):
         messages = set()
         for is_shown in (False, True):
             with pytest.raises(DocumentTooLarge) as error:
@@ -355,8 +354,7 @@ class _Description:
     ],
 )
 def test_clients_that_add_more(by: CommandBuilder, field: str) -> None:
-    facts = FindFirstFacts("db", "coll", read_preference=ReadPreference.PRIMARY)
-    for operation in (facts.where({}), Find("db", "coll")):
+    for operation in (FIRST.where({}), Find("db", "coll")):
         document, message = built(operation, by=by, is_shown=False)
         assert field in document
         assert list(document) == list(sent(message))
@@ -375,8 +373,7 @@ def test_an_implicit_session_of_a_cursor_is_kept() -> None:
 
 def test_servers_without_sessions() -> None:
     old = server(session_timeout_minutes=None)
-    facts = FindFirstFacts("db", "coll", read_preference=ReadPreference.PRIMARY)
-    for operation in (facts.where({}), Find("db", "coll")):
+    for operation in (FIRST.where({}), Find("db", "coll")):
         document, message = built(operation, old, by=builder(CLUSTER_TIME), is_shown=False)
         assert list(document) == list(sent(message))
         assert "lsid" not in document

@@ -44,114 +44,110 @@ def limited(
     return document
 
 
+SEND, OMIT, AWAIT, ONLY_DEADLINE = TimeLimit.SEND, TimeLimit.OMIT, TimeLimit.AWAIT, TimeLimit.DEADLINE
+LATE = "too late"
+# The kind of limit, the time that a deadline and a scope leave, the command's own limit, the round trip time, and what
+# is sent: first by most operations, then by those that create a cursor.
+LIMITS: list[tuple[TimeLimit, float, float, int | None, float, Any, Any]] = [
+    (SEND, inf, inf, None, 0, None, None),
+    # A deadline replaces the command's own limit, be that smaller or greater, up to what servers accept.
+    *(
+        (SEND, left, inf, own, trip, expected, expected)
+        for own in (None, 1, 100_000)
+        for left, trip, expected in (
+            (10, 0, 10_000),
+            (10, 0.25, 9750),
+            (0.0015, 0, 1),
+            (1.9999, 0, 1999),
+            (0.5, 0.25, 250),
+            (1e12, 0, 2**31 - 1),
+        )
+    ),
+    *(
+        (SEND, left, inf, None, trip, LATE, LATE)
+        for left, trip in ((0, 0), (-1, 0), (0.0009, 0), (0.2, 0.2), (0.2, 0.3))
+    ),
+    # A scope: a little later, since the scope must be what ends the operation.
+    (SEND, inf, 10, None, 0, 10_005, None),
+    (SEND, inf, 10, None, 0.25, 10_005, None),
+    (SEND, inf, 10, 500, 0, 500, 500),
+    (SEND, inf, 10, 20_000, 0, 10_005, 20_000),
+    (SEND, inf, 10, 0, 0, 10_005, 0),
+    (SEND, inf, 0.0001, None, 0, 6, None),
+    (SEND, inf, 0.25, None, 0.5, 255, None),
+    (SEND, inf, 1e12, None, 0, 2**31 - 1, None),
+    # It has passed already: nothing that the server could be told.
+    (SEND, inf, 0, None, 0, None, None),
+    (SEND, inf, -5, None, 0, None, None),
+    (SEND, inf, -inf, None, 0, None, None),
+    (SEND, inf, -5, 500, 0, 500, 500),
+    (SEND, 2, 10, None, 0, 2000, 2000),
+    (SEND, 30, 10, None, 0, 10_005, 30_000),
+    # It does not limit what gets only deadlines.
+    (ONLY_DEADLINE, inf, 1, None, 0, None, None),
+    (ONLY_DEADLINE, 5, 1, None, 0, 5000, 5000),
+    (ONLY_DEADLINE, 1e12, inf, None, 0, 2**31 - 1, 2**31 - 1),
+    *(
+        row
+        for scope in (inf, 1)
+        for row in (
+            # A timeout replaces the caller's own limit also where it is left out. There the way to the server does not
+            # matter: the client alone keeps the time.
+            (OMIT, 1, scope, None, 0, None, None),
+            (OMIT, 1, scope, 7, 0, None, None),
+            (OMIT, 0.1, scope, None, 5, None, None),
+            (OMIT, 0, scope, None, 0, LATE, LATE),
+            (OMIT, -1, scope, None, 0, LATE, LATE),
+        )
+    ),
+    # How long the server waits for data.
+    *(
+        (AWAIT, left, scope, own, trip, expected, expected)
+        for scope in (inf, 0.001)
+        for own, left, trip, expected in (
+            (500, inf, 0, 500),
+            (500, inf, 1, 500),
+            (500, 2, 0, 500),
+            (500, 0.25, 0, 250),
+            (500, 0.75, 0.5, 250),
+            (0, 2, 0, 0),
+            (5, 0, 0, LATE),
+            (5, -1, 0, LATE),
+            (5, 0.2, 0.2, LATE),
+            (5, 0.2, 0.3, LATE),
+        )
+    ),
+]
+
+
+@pytest.mark.parametrize(("limit", "left", "scope", "own", "trip", "expected", "expected_of_cursors"), LIMITS)
 @pytest.mark.parametrize("cursor", [False, True])
-@pytest.mark.parametrize(
-    ("left", "round_trip_time", "expected"),
-    [(10, 0, 10_000), (10, 0.25, 9750), (0.0015, 0, 1), (1.9999, 0, 1999), (0.5, 0.25, 250)],
-)
-def test_a_deadline(left: float, round_trip_time: float, expected: int, cursor: bool) -> None:
-    deadline = Deadline(NOW + left, inf, left)
-    assert limited(deadline, round_trip_time=round_trip_time, cursor=cursor)["maxTimeMS"] == expected
-    # It replaces the command's own, be that smaller or greater.
-    for own in (1, 100_000):
-        assert limited(deadline, own=own, round_trip_time=round_trip_time, cursor=cursor)["maxTimeMS"] == expected
-
-
-@pytest.mark.parametrize(("left", "round_trip_time"), [(0, 0), (-1, 0), (0.0009, 0), (0.2, 0.2), (0.2, 0.3)])
-def test_nothing_is_left(left: float, round_trip_time: float) -> None:
-    with pytest.raises(ExecutionTimeout) as raised:
-        limited(Deadline(NOW + left, inf, 1), round_trip_time=round_trip_time)
-    error = raised.value
-    assert (error.code, error.timeout, error.phase, error.reached_server) == (50, True, "before sending", False)
-    assert (error.client_limit, error.server_limit) == (1, None)
-
-
-@pytest.mark.parametrize("scope", [inf, NOW + 1])
-def test_where_it_is_left_out(scope: float) -> None:
-    assert "maxTimeMS" not in limited(Deadline(NOW + 1, scope, 1), limit=TimeLimit.OMIT)
-    # A timeout replaces the caller's own limit there as well.
-    assert "maxTimeMS" not in limited(Deadline(NOW + 1, scope, 1), own=7, limit=TimeLimit.OMIT)
-    assert "maxTimeMS" not in limited(Deadline(is_set=True), own=7)
-    # The way to the server does not matter: the client alone keeps the time.
-    limited(Deadline(NOW + 0.1, scope, 1), round_trip_time=5, limit=TimeLimit.OMIT)
-    for left in (0, -1):
-        with pytest.raises(ExecutionTimeout):
-            limited(Deadline(NOW + left, scope, 1), limit=TimeLimit.OMIT)
-
-
-@pytest.mark.parametrize("scope", [inf, NOW + 0.001])
-@pytest.mark.parametrize(
-    ("own", "left", "round_trip_time", "expected"),
-    [
-        (500, inf, 0, 500),
-        (500, inf, 1, 500),
-        (500, 2, 0, 500),
-        (500, 0.25, 0, 250),
-        (500, 0.75, 0.5, 250),
-        (0, 2, 0, 0),
-    ],
-)
-def test_how_long_the_server_waits_for_data(
-    own: int, left: float, round_trip_time: float, expected: int, scope: float
+def test_a_time_limit(
+    limit: TimeLimit,
+    left: float,
+    scope: float,
+    own: int | None,
+    trip: float,
+    expected: Any,
+    expected_of_cursors: Any,
+    cursor: bool,
 ) -> None:
-    deadline = Deadline(NOW + left, scope, left)
-    found = limited(deadline, own=own, round_trip_time=round_trip_time, limit=TimeLimit.AWAIT)
-    assert found["maxTimeMS"] == expected
+    deadline = Deadline(NOW + left, NOW + scope, 1) if left < inf else Deadline(inf, NOW + scope)
+    expected = expected_of_cursors if cursor else expected
+    if expected == LATE:
+        with pytest.raises(ExecutionTimeout) as raised:
+            limited(deadline, own=own, round_trip_time=trip, cursor=cursor, limit=limit)
+        error = raised.value
+        assert (error.code, error.timeout, error.phase, error.reached_server) == (50, True, "before sending", False)
+        assert (error.client_limit, error.server_limit) == (1, None)
+    else:
+        found = limited(deadline, own=own, round_trip_time=trip, cursor=cursor, limit=limit)
+        assert found.get("maxTimeMS") == expected
 
 
-@pytest.mark.parametrize(("left", "round_trip_time"), [(0, 0), (-1, 0), (0.2, 0.2), (0.2, 0.3)])
-def test_no_time_is_left_to_wait_for_data(left: float, round_trip_time: float) -> None:
-    with pytest.raises(ExecutionTimeout):
-        limited(Deadline(NOW + left, inf, 1), own=5, round_trip_time=round_trip_time, limit=TimeLimit.AWAIT)
-
-
-@pytest.mark.parametrize(
-    ("own", "left", "round_trip_time", "expected"),
-    [
-        # A little later than the scope, which must be what ends the operation.
-        (None, 10, 0, 10_005),
-        (None, 10, 0.25, 10_005),
-        (500, 10, 0, 500),
-        (20_000, 10, 0, 10_005),
-        (0, 10, 0, 10_005),
-        (None, 0.0001, 0, 6),
-        (None, 0.25, 0.5, 255),
-        # It has passed already: nothing that the server could be told.
-        (None, 0, 0, None),
-        (None, -5, 0, None),
-        (None, -inf, 0, None),
-        (500, -5, 0, 500),
-    ],
-)
-def test_a_scope(own: int | None, left: float, round_trip_time: float, expected: int | None) -> None:
-    deadline = Deadline(inf, NOW + left)
-    assert limited(deadline, own=own, round_trip_time=round_trip_time).get("maxTimeMS") == expected
-    assert limited(deadline, own=own, round_trip_time=round_trip_time, cursor=True).get("maxTimeMS") == own
-
-
-@pytest.mark.parametrize(("left", "scope", "expected", "cursors"), [(2, 10, 2000, 2000), (30, 10, 10_005, 30_000)])
-def test_a_deadline_and_a_scope(left: float, scope: float, expected: int, cursors: int) -> None:
-    deadline = Deadline(NOW + left, NOW + scope, left)
-    assert limited(deadline)["maxTimeMS"] == expected
-    assert limited(deadline, cursor=True)["maxTimeMS"] == cursors
-
-
-def test_no_deadline() -> None:
+def test_no_limit_of_the_caller_replaces_that_of_the_command() -> None:
     assert "maxTimeMS" not in limited(NO_DEADLINE)
-
-
-@pytest.mark.parametrize("limit", [TimeLimit.SEND, TimeLimit.DEADLINE])
-def test_no_more_than_servers_accept(limit: TimeLimit) -> None:
-    assert limited(Deadline(NOW + 1e12, inf, 1e12), limit=limit)["maxTimeMS"] == 2**31 - 1
-
-
-def test_a_scope_that_ends_in_a_year() -> None:
-    assert limited(Deadline(inf, NOW + 1e12))["maxTimeMS"] == 2**31 - 1
-
-
-def test_a_scope_does_not_limit_what_gets_only_deadlines() -> None:
-    assert "maxTimeMS" not in limited(Deadline(inf, NOW + 1), limit=TimeLimit.DEADLINE)
-    assert limited(Deadline(NOW + 5, NOW + 1, 5), limit=TimeLimit.DEADLINE)["maxTimeMS"] == 5000
+    assert "maxTimeMS" not in limited(Deadline(is_set=True), own=7)
 
 
 # --- the client's default, and comments ---

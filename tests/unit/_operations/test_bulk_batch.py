@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING, Any
 
 import bson
@@ -102,49 +103,35 @@ def test_a_delete() -> None:
     assert payload(batch) == [{"q": {}, "limit": 1}]
 
 
-def test_the_commands_of_batches() -> None:
-    assert {kind: batch.name for kind, batch in BATCHES.items()} == {
-        "insert": "insert",
-        "update": "update",
-        "delete": "delete",
-    }
+ONE, MANY = update_statement({}, SET), update_statement({}, SET, multi=True)
 
 
-def test_an_unacknowledged_batch_is_not_retryable() -> None:
-    batch = insert([{"_id": 1}], write_concern=UNACKNOWLEDGED)
-    assert not batch.is_retryable
-    batch.command(V7_0)
-    assert not batch.is_retryable
-    assert not batch.is_acknowledged
-
-
-def test_a_batch_is_retryable_unless_one_of_its_own_statements_is_multi() -> None:
-    one, many = update_statement({}, SET), update_statement({}, SET, multi=True)
-    batch = updates(one, one, many)
-    assert batch.is_retryable, "until the statements are chosen, the first one decides"
-    batch.command(V7_0)
-    assert not batch.is_retryable
-    batch = updates(one, one, many)
-    batch.command(server(max_write_batch_size=2))
-    assert batch.is_retryable, "updateMany is in the next batch"
-    assert not updates(one, one, many, start=2).is_retryable
-
-
-def test_a_batch_with_delete_many_is_not_retryable() -> None:
-    batch = deletes(delete_statement({}), delete_statement({}, multi=True))
-    batch.command(V7_0)
-    assert not batch.is_retryable
-
-
-def test_fields_of_documents_are_not_taken_for_statements() -> None:
-    batch = insert([{"_id": 1, "multi": True, "limit": 0, "hint": 1}], write_concern=None)
-    batch.command(V4_2)
-    assert batch.is_retryable
-
-
-def test_fields_of_the_first_document_are_not_taken_for_a_statement() -> None:
-    assert insert([{"_id": 1, "multi": True}]).is_retryable
-    assert insert([{"_id": 1, "limit": 0}]).is_retryable
+@pytest.mark.parametrize(
+    ("batch", "size", "before", "after"),
+    [
+        # Until the statements are chosen, the first one decides.
+        (updates(ONE, ONE, MANY), 100, True, False),
+        # updateMany is in the next batch.
+        (updates(ONE, ONE, MANY), 2, True, True),
+        (updates(ONE, ONE, MANY, start=2), 100, False, False),
+        (updates(ONE, MANY, ONE, ONE, MANY, start=1), 1, False, False),
+        (updates(ONE, MANY, ONE, ONE, MANY, start=2), 2, True, True),
+        (deletes(delete_statement({}), delete_statement({}, multi=True)), 100, True, False),
+        # Fields of documents are not taken for statements.
+        (insert([{"_id": 1, "multi": True, "limit": 0, "hint": 1}]), 100, True, True),
+        (insert([{"_id": 1}], write_concern=UNACKNOWLEDGED), 100, False, False),
+    ],
+)
+@pytest.mark.parametrize("is_prepared", [False, True])
+def test_a_batch_is_retryable_unless_one_of_its_own_statements_is_multi(
+    batch: BulkBatch, size: int, before: bool, after: bool, is_prepared: bool
+) -> None:
+    batch = copy.deepcopy(batch)
+    if is_prepared:
+        all_at_once(batch.prepare())
+    assert batch.is_retryable is before
+    batch.command(server(max_write_batch_size=size))
+    assert batch.is_retryable is after
 
 
 def test_the_number_of_writes() -> None:
@@ -243,27 +230,19 @@ def message_size(batch: BulkBatch, facts: Any, decoration: int = 0) -> int:
     return header + flags + kinds + body + payload + checksum
 
 
-def test_the_size_of_a_message() -> None:
+@pytest.mark.parametrize(
+    ("more_room", "options", "count"),
+    [(0, {}, 3), (-1, {}, 2), (500, {}, 4), (0, {"comment": "x" * 490}, 1)],
+    ids=["exact", "a byte less", "a document more", "a long comment"],
+)
+def test_the_size_of_a_message(more_room: int, options: dict[str, Any], count: int) -> None:
     documents = [document_of(500, number) for number in range(4)]
     exact = message_size(insert(documents[:3]), V7_0, DECORATION_ALLOWANCE)
-    facts = server(max_message_size=exact)
-    batch = insert(documents)
-    assert message_size(batch, facts, DECORATION_ALLOWANCE) == exact
-    assert batch.count == 3
-    batch = insert(documents)
-    batch.command(server(max_message_size=exact - 1))
-    assert batch.count == 2
-    batch = insert(documents)
-    batch.command(server(max_message_size=exact + 500))
-    assert batch.count == 4
-
-
-def test_the_options_of_the_command_count_as_well() -> None:
-    documents = [document_of(500, number) for number in range(4)]
-    exact = message_size(insert(documents[:3]), V7_0, DECORATION_ALLOWANCE)
-    batch = insert(documents, comment="x" * 490)
-    batch.command(server(max_message_size=exact))
-    assert batch.count == 1
+    batch = insert(documents, **options)
+    size = message_size(batch, server(max_message_size=exact + more_room), DECORATION_ALLOWANCE)
+    assert batch.count == count
+    assert size <= exact + more_room
+    assert size == exact or more_room or options
 
 
 def test_a_document_that_no_message_has_room_for() -> None:
@@ -438,17 +417,3 @@ def test_a_batch_has_8_mib_at_most() -> None:
     largest = insert([{"_id": 1, "x": b"x" * (16 * 2**20 - 32)}, {"_id": 2}])
     largest.command(server())
     assert largest.count >= 1
-
-
-def test_multis_of_other_batches() -> None:
-    one, many = {"q": {}, "u": SET}, {"q": {}, "u": SET, "multi": True}
-    run = BulkRun("update", [one, many, one, one, many], range(5))
-    found = []
-    start = 0
-    for size in (1, 1, 2, 1):
-        batch = UpdateBatch("db", "coll", run, start)
-        all_at_once(batch.prepare())
-        batch.command(server(max_write_batch_size=size))
-        found.append((batch.count, batch.is_retryable))
-        start += batch.count
-    assert found == [(1, True), (1, False), (2, True), (1, False)]

@@ -45,113 +45,99 @@ def opened(*tokens: Any, **others: Any) -> CursorReply:
     return reply(*tokens, field="firstBatch", **{"operationTime": TIME, **others})
 
 
-class TestTokens:
-    def test_there_is_none_before_the_first_reply(self) -> None:
-        assert Position().token is None
-        assert Position(None, None, TIME).token is None
-
-    @pytest.mark.parametrize(
-        ("given", "token"), [((T1, None), T1), ((None, T2), T2), ((T1, T2), T2)], ids=["resume", "start", "both"]
-    )
-    def test_the_callers_own_token_is_the_first(self, given: Any, token: Any) -> None:
-        assert Position(*given).token == token
-
-    def test_that_of_an_empty_batch(self) -> None:
-        position = Position()
-        position.received(reply(after=T1))
-        assert position.token == T1
-        position.received(reply())
-        assert position.token == T1
-
-    def test_that_of_a_batch_with_changes_counts_from_the_last_one_on(self) -> None:
-        position = Position(GIVEN)
-        position.received(reply(T1, T2, after=T3))
-        assert position.token == GIVEN
-        assert position.returned({"_id": T1}, is_last=False)
-        assert position.token == T1
-        assert position.returned({"_id": T2}, is_last=True)
-        assert position.token == T3
-
-    def test_without_one_the_last_change_has_it(self) -> None:
-        position = Position()
-        position.received(reply(T1, after=T3))
-        position.returned({"_id": T1}, is_last=True)
-        position.received(reply(T2))
-        position.returned({"_id": T2}, is_last=True)
-        assert position.token == T2
-
-    def test_a_change_of_the_token_by_the_application_has_no_effect(self) -> None:
-        position = Position()
-        change = {"_id": {"_data": "1"}}
-        position.returned(change, is_last=False)
-        change["_id"]["_data"] = "2"
-        assert position.token == {"_data": "1"}
-
-    @pytest.mark.parametrize("change", [{}, {"_id": None}, {"x": 1}])
-    def test_a_change_without_a_token(self, change: dict[str, Any]) -> None:
-        position = Position(GIVEN)
-        assert not position.returned(change, is_last=True)
-        assert position.token == GIVEN
+# What happens to a position: a reply opens it or continues it, or the application gets a change with this token, which
+# is the last one of its batch or not.
+OPENED, RECEIVED, RETURNED, LAST = "opened", "received", "returned", "last"
 
 
-class TestStageOptions:
-    @pytest.mark.parametrize(
-        ("given", "options"),
-        [
-            ((), {}),
-            ((T1,), {"resumeAfter": T1}),
-            ((None, T1), {"startAfter": T1}),
-            ((None, None, TIME), {"startAtOperationTime": TIME}),
-            ((T1, T2, TIME), {"resumeAfter": T1, "startAfter": T2, "startAtOperationTime": TIME}),
-            (({}, None), {"resumeAfter": {}}),
-        ],
-    )
-    def test_at_first_they_are_the_callers(self, given: Any, options: dict[str, Any]) -> None:
-        assert Position(*given).stage_options() == options
+def after(given: Any, *steps: tuple[str, Any]) -> Position:
+    position = Position(*given)
+    for step, what in steps:
+        if step == OPENED:
+            position.opened(what)
+        elif step == RECEIVED:
+            position.received(what)
+        else:
+            assert position.returned({"_id": what}, is_last=step == LAST)
+    return position
 
-    @pytest.mark.parametrize("given", [(), (GIVEN,), (None, None, TIME), (GIVEN, None, TIME)])
-    def test_with_a_token(self, given: Any) -> None:
-        position = Position(*given)
-        position.opened(opened(T1))
-        position.received(opened(T1))
-        position.returned({"_id": T1}, is_last=True)
-        assert position.stage_options() == {"resumeAfter": T1}
 
-    def test_start_after_without_a_change_stays_start_after(self) -> None:
-        position = Position(None, GIVEN, TIME)
-        position.opened(opened())
-        assert position.stage_options() == {"startAfter": GIVEN}
-        position.received(reply(after=T1))
-        assert position.stage_options() == {"startAfter": T1}
-        position.received(reply(T2))
-        assert position.stage_options() == {"startAfter": T1}
-        position.returned({"_id": T2}, is_last=True)
-        assert position.stage_options() == {"resumeAfter": T2}
+@pytest.mark.parametrize(
+    ("given", "steps", "token"),
+    [
+        ((), [], None),
+        ((None, None, TIME), [], None),
+        # The caller's own is the first.
+        ((T1, None), [], T1),
+        ((None, T2), [], T2),
+        ((T1, T2), [], T2),
+        # That of an empty batch.
+        ((), [(RECEIVED, reply(after=T1))], T1),
+        ((), [(RECEIVED, reply(after=T1)), (RECEIVED, reply())], T1),
+        # That of a batch with changes counts from the last one on.
+        ((GIVEN,), [(RECEIVED, reply(T1, T2, after=T3))], GIVEN),
+        ((GIVEN,), [(RECEIVED, reply(T1, T2, after=T3)), (RETURNED, T1)], T1),
+        ((GIVEN,), [(RECEIVED, reply(T1, T2, after=T3)), (RETURNED, T1), (LAST, T2)], T3),
+        # Without one, the last change has it.
+        ((), [(RECEIVED, reply(T1, after=T3)), (LAST, T1), (RECEIVED, reply(T2)), (LAST, T2)], T2),
+    ],
+)
+def test_token(given: Any, steps: list[tuple[str, Any]], token: Any) -> None:
+    assert after(given, *steps).token == token
 
-    def test_without_a_token_the_callers_time(self) -> None:
-        position = Position(None, None, LATER)
-        position.opened(opened())
-        assert position.stage_options() == {"startAtOperationTime": LATER}
 
-    def test_without_either_the_time_of_the_first_reply(self) -> None:
-        position = Position()
-        position.opened(opened())
-        position.opened(opened(operationTime=LATER))
-        assert position.stage_options() == {"startAtOperationTime": TIME}
+def test_a_change_of_the_token_by_the_application_has_no_effect() -> None:
+    position = Position()
+    change = {"_id": {"_data": "1"}}
+    position.returned(change, is_last=False)
+    change["_id"]["_data"] = "2"
+    assert position.token == {"_data": "1"}
 
-    @pytest.mark.parametrize(
-        "first",
-        [opened(after=T1), opened(T1), opened(operationTime=None)],
-        ids=["a token", "changes", "no time"],
-    )
-    def test_otherwise_the_command_is_the_same_again(self, first: CursorReply) -> None:
-        position = Position()
-        position.opened(first)
-        assert position.stage_options() == {}
 
-    def test_a_first_command_that_failed_is_sent_again_as_it_was(self) -> None:
-        position = Position(T1, T2)
-        assert position.stage_options() == position.stage_options() == {"resumeAfter": T1, "startAfter": T2}
+@pytest.mark.parametrize("change", [{}, {"_id": None}, {"x": 1}])
+def test_a_change_without_a_token(change: dict[str, Any]) -> None:
+    position = Position(GIVEN)
+    assert not position.returned(change, is_last=True)
+    assert position.token == GIVEN
+
+
+FIRST_CHANGE = [(OPENED, opened(T1)), (RECEIVED, opened(T1)), (LAST, T1)]
+NO_CHANGE = [(OPENED, opened()), (RECEIVED, reply(after=T1))]
+
+
+@pytest.mark.parametrize(
+    ("given", "steps", "options"),
+    [
+        # At first they are the caller's.
+        ((), [], {}),
+        ((T1,), [], {"resumeAfter": T1}),
+        ((None, T1), [], {"startAfter": T1}),
+        ((None, None, TIME), [], {"startAtOperationTime": TIME}),
+        ((T1, T2, TIME), [], {"resumeAfter": T1, "startAfter": T2, "startAtOperationTime": TIME}),
+        (({}, None), [], {"resumeAfter": {}}),
+        # With a token.
+        *(
+            (given, FIRST_CHANGE, {"resumeAfter": T1})
+            for given in ((), (GIVEN,), (None, None, TIME), (GIVEN, None, TIME))
+        ),
+        # startAfter without a change stays startAfter.
+        ((None, GIVEN, TIME), [(OPENED, opened())], {"startAfter": GIVEN}),
+        ((None, GIVEN, TIME), NO_CHANGE, {"startAfter": T1}),
+        ((None, GIVEN, TIME), [*NO_CHANGE, (RECEIVED, reply(T2))], {"startAfter": T1}),
+        ((None, GIVEN, TIME), [*NO_CHANGE, (RECEIVED, reply(T2)), (LAST, T2)], {"resumeAfter": T2}),
+        # Without a token the caller's time, or that of the first reply.
+        ((None, None, LATER), [(OPENED, opened())], {"startAtOperationTime": LATER}),
+        ((), [(OPENED, opened()), (OPENED, opened(operationTime=LATER))], {"startAtOperationTime": TIME}),
+        # Otherwise the command is the same again: the reply has a token, changes, or no time.
+        ((), [(OPENED, opened(after=T1))], {}),
+        ((), [(OPENED, opened(T1))], {}),
+        ((), [(OPENED, opened(operationTime=None))], {}),
+    ],
+)
+def test_stage_options(given: Any, steps: list[tuple[str, Any]], options: dict[str, Any]) -> None:
+    position = after(given, *steps)
+    # A command that failed is sent again as it was.
+    assert position.stage_options() == position.stage_options() == options
 
 
 class TestResumable:

@@ -19,7 +19,7 @@ from motorlite._operations.single_writes import Insert, Update
 from motorlite._operations.slices import all_at_once
 from motorlite._operations.statements import update_statement
 from motorlite.read_preferences import ReadPreference
-from tests.unit._operations.test_facts import TABLE
+from tests.unit._operations.facts_table import TABLE
 
 if TYPE_CHECKING:
     from motorlite._operations.contract import Operation

@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 
 from motorlite._operations.commands import RunCommand, RunCursorCommand
-from motorlite._operations.contract import Kind, TimeLimit
+from motorlite._operations.contract import TimeLimit
 from motorlite.errors import InvalidOperation
-from motorlite.read_preferences import ReadPreference
 from tests.support.servers import V7_0, sent
 
 
@@ -24,12 +23,6 @@ def test_what_the_caller_does_later_has_no_effect() -> None:
     operation = RunCommand("db", command)
     command["comment"] = "changed"
     assert sent(operation) == {"ping": 1}
-
-
-def test_the_selector_and_the_reply() -> None:
-    operation = RunCommand("db", {"ping": 1}, selector=ReadPreference.NEAREST)
-    assert operation.selector is ReadPreference.NEAREST
-    assert operation.parse({"ok": 1, "x": 2}) == {"ok": 1, "x": 2}
 
 
 @pytest.mark.parametrize(
@@ -52,16 +45,6 @@ def test_commands_that_wait_for_news(command: dict[str, Any], expected: bool) ->
 def test_an_empty_command() -> None:
     with pytest.raises(ValueError, match="a command must not be empty"):
         RunCommand("db", {})
-
-
-def test_a_command_with_a_cursor() -> None:
-    operation = RunCursorCommand("db", {"checkMetadataConsistency": 1}, time_limit=TimeLimit.OMIT)
-    assert operation.creates_cursor
-    assert operation.kind is Kind.COMMAND
-    assert operation.time_limit is TimeLimit.OMIT
-    assert operation.document_fields == {"cursor": {"firstBatch": 1}}
-    reply = operation.parse({"cursor": {"id": 1, "ns": "db.$cmd", "firstBatch": [{}]}, "ok": 1})
-    assert reply.cursor_id == 1
 
 
 def test_a_reply_without_a_cursor() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import bson
@@ -16,144 +17,88 @@ from motorlite._operations.statements import (
 from motorlite.operations import DeleteMany, DeleteOne, InsertOne, ReplaceOne, UpdateMany, UpdateOne
 
 SET = {"$set": {"x": 1}}
+LOCALE = {"locale": "de"}
+RAW = RawBSONDocument(bson.encode({"$x": 1}))
 
 
-def test_update() -> None:
-    assert update_statement({"a": 1}, SET) == {"q": {"a": 1}, "u": SET}
-    assert update_statement(
-        {},
-        SET,
-        multi=True,
-        upsert=True,
-        collation={"locale": "de"},
-        array_filters=[{"e": 1}],
-        hint={"a": 1},
-        sort={"a": 1},
-    ) == {
-        "q": {},
-        "u": SET,
-        "upsert": True,
-        "collation": {"locale": "de"},
-        "hint": {"a": 1},
-        "sort": {"a": 1},
-        "multi": True,
-        "arrayFilters": [{"e": 1}],
-    }
-
-
-def test_an_update_with_a_pipeline() -> None:
-    assert update_statement({}, [{"$set": {"x": 1}}])["u"] == [{"$set": {"x": 1}}]
-
-
-@pytest.mark.parametrize("update", [{}, [], {"x": 1}, {"x": 1, "$set": {}}])
-def test_what_is_not_an_update(update: Any) -> None:
-    with pytest.raises(ValueError, match="update must"):
-        update_statement({}, update)
+class Special(DeleteOne):
+    pass
 
 
 @pytest.mark.parametrize(
-    ("arguments", "options"),
+    ("request_", "statement", "shown"),
     [
-        (({}, "x"), {}),
-        (({}, None), {}),
-        ((None, SET), {}),
-        (([], SET), {}),
-        (({}, SET), {"array_filters": {"e": 1}}),
-        (({}, SET), {"sort": [("x", 1)]}),
-    ],
-)
-def test_wrong_types_in_an_update(arguments: Any, options: dict[str, Any]) -> None:
-    with pytest.raises(TypeError):
-        update_statement(*arguments, **options)
-
-
-def test_replacement() -> None:
-    assert replace_statement({"a": 1}, {}) == {"q": {"a": 1}, "u": {}}
-    assert replace_statement({}, {"x": 1}, upsert=True, hint="h", sort={"x": 1}, collation={"locale": "de"}) == {
-        "q": {},
-        "u": {"x": 1},
-        "upsert": True,
-        "collation": {"locale": "de"},
-        "hint": "h",
-        "sort": {"x": 1},
-    }
-    raw = RawBSONDocument(bson.encode({"$x": 1}))
-    assert replace_statement({}, raw)["u"] is raw, "raw documents are not looked into"
-
-
-def test_what_is_not_a_replacement() -> None:
-    with pytest.raises(ValueError, match=r"replacement must not begin with an update operator.*'\$set'"):
-        replace_statement({}, SET)
-    with pytest.raises(TypeError, match=r"replacement must be a mapping, not "):
-        replace_statement({}, [])  # type: ignore[arg-type]  # the point of the test
-
-
-def test_delete() -> None:
-    assert delete_statement({"x": 1}) == {"q": {"x": 1}, "limit": 1}
-    assert delete_statement({}, multi=True, collation={"locale": "de"}, hint="h") == {
-        "q": {},
-        "limit": 0,
-        "collation": {"locale": "de"},
-        "hint": "h",
-    }
-    with pytest.raises(TypeError, match=r"filter must be a mapping, not "):
-        delete_statement(None)  # type: ignore[arg-type]  # the point of the test
-
-
-def test_which_statements_may_change_several_documents() -> None:
-    assert is_multi(update_statement({}, SET, multi=True))
-    assert is_multi(delete_statement({}, multi=True))
-    assert not is_multi(update_statement({}, SET))
-    assert not is_multi(replace_statement({}, {}))
-    assert not is_multi(delete_statement({}))
-
-
-@pytest.mark.parametrize(
-    ("request_", "expected"),
-    [
-        (InsertOne({"_id": 1}), ("insert", {"_id": 1})),
+        (UpdateOne({"a": 1}, SET), update_statement({"a": 1}, SET), {"q": {"a": 1}, "u": SET}),
         (
-            UpdateOne({"a": 1}, SET, upsert=True, array_filters=[{"e": 1}], hint=[("a", 1)], sort={"a": 1}),
-            (
-                "update",
-                {
-                    "q": {"a": 1},
-                    "u": SET,
-                    "upsert": True,
-                    "arrayFilters": [{"e": 1}],
-                    "hint": {"a": 1},
-                    "sort": {"a": 1},
-                },
+            UpdateOne({}, SET, upsert=True, array_filters=[{"e": 1}], hint=[("a", 1)], sort={"a": 1}, collation=LOCALE),
+            update_statement(
+                {}, SET, upsert=True, array_filters=[{"e": 1}], hint={"a": 1}, sort={"a": 1}, collation=LOCALE
             ),
+            {
+                "q": {},
+                "u": SET,
+                "upsert": True,
+                "collation": LOCALE,
+                "arrayFilters": [{"e": 1}],
+                "hint": {"a": 1},
+                "sort": {"a": 1},
+            },
         ),
-        (UpdateMany({}, SET, upsert=False), ("update", {"q": {}, "u": SET, "multi": True})),
+        (UpdateOne({}, [SET]), update_statement({}, [SET]), {"q": {}, "u": [SET]}),
+        (UpdateMany({}, SET, upsert=False), update_statement({}, SET, multi=True), {"q": {}, "u": SET, "multi": True}),
+        (ReplaceOne({"a": 1}, {}), replace_statement({"a": 1}, {}), {"q": {"a": 1}, "u": {}}),
         (
-            ReplaceOne({}, {"x": 1}, collation={"locale": "de"}, sort={"a": 1}),
-            ("update", {"q": {}, "u": {"x": 1}, "collation": {"locale": "de"}, "sort": {"a": 1}}),
+            ReplaceOne({}, {"x": 1}, upsert=True, hint="h", sort={"x": 1}, collation=LOCALE),
+            replace_statement({}, {"x": 1}, upsert=True, hint="h", sort={"x": 1}, collation=LOCALE),
+            {"q": {}, "u": {"x": 1}, "upsert": True, "collation": LOCALE, "hint": "h", "sort": {"x": 1}},
         ),
-        (DeleteOne({}, hint="h"), ("delete", {"q": {}, "limit": 1, "hint": "h"})),
-        (DeleteMany({}), ("delete", {"q": {}, "limit": 0})),
+        # Raw documents are not looked into.
+        (ReplaceOne({}, RAW), replace_statement({}, RAW), {"q": {}, "u": RAW}),
+        (DeleteOne({"x": 1}), delete_statement({"x": 1}), {"q": {"x": 1}, "limit": 1}),
+        (Special({}), delete_statement({}), {"q": {}, "limit": 1}),
+        (
+            DeleteMany({}, collation=LOCALE, hint="h"),
+            delete_statement({}, multi=True, collation=LOCALE, hint="h"),
+            {"q": {}, "limit": 0, "collation": LOCALE, "hint": "h"},
+        ),
     ],
 )
-def test_statement_of_a_request(request_: object, expected: tuple[str, Any]) -> None:
-    assert statement_of(request_) == expected
+def test_statement(request_: Any, statement: dict[str, Any], shown: dict[str, Any]) -> None:
+    kind = "delete" if isinstance(request_, DeleteOne | DeleteMany) else "update"
+    assert statement_of(request_) == (kind, statement)
+    assert statement == shown
+    assert is_multi(statement) is isinstance(request_, UpdateMany | DeleteMany)
 
 
-def test_statement_of_a_subclass() -> None:
-    class Special(DeleteOne):
-        pass
+def test_the_statement_of_an_insert() -> None:
+    assert statement_of(InsertOne({"_id": 1})) == ("insert", {"_id": 1})
 
-    assert statement_of(Special({})) == ("delete", {"q": {}, "limit": 1})
+
+WRONG_UPDATES: list[Any] = [{}, [], {"x": 1}, {"x": 1, **SET}]
+WRONG_PAIRS: list[Any] = [({}, "x"), ({}, None), (None, SET), ([], SET)]
+WRONG_OPTIONS: list[dict[str, Any]] = [{"array_filters": {"e": 1}}, {"sort": [("x", 1)]}]
+
+
+@pytest.mark.parametrize(
+    ("make", "arguments", "kind", "text"),
+    [
+        *((update_statement, ({}, update), ValueError, "update must") for update in WRONG_UPDATES),
+        *((update_statement, pair, TypeError, "must be") for pair in WRONG_PAIRS),
+        *((partial(update_statement, **options), ({}, SET), TypeError, "must be") for options in WRONG_OPTIONS),
+        (replace_statement, ({}, SET), ValueError, r"replacement must not begin with an update operator.*'\$set'"),
+        (replace_statement, ({}, []), TypeError, "replacement must be a mapping, not "),
+        (delete_statement, (None,), TypeError, "filter must be a mapping, not "),
+        # Requests are validated like the methods.
+        (statement_of, (UpdateOne({}, {"x": 1}),), ValueError, "update must begin with an update operator"),
+        (statement_of, (ReplaceOne({}, SET),), ValueError, "replacement must not begin"),
+    ],
+)
+def test_what_is_no_statement(make: Any, arguments: Any, kind: type[Exception], text: str) -> None:
+    with pytest.raises(kind, match=text):
+        make(*arguments)
 
 
 @pytest.mark.parametrize("wrong", [{"insert": 1}, None, InsertOne])
 def test_what_is_not_a_request(wrong: object) -> None:
     with pytest.raises(TypeError, match=r"a write request must be an InsertOne, .* or DeleteMany, not "):
         statement_of(wrong)
-
-
-def test_requests_are_validated_like_the_methods() -> None:
-    with pytest.raises(ValueError, match="update must begin with an update operator"):
-        statement_of(UpdateOne({}, {"x": 1}))
-    with pytest.raises(ValueError, match="replacement must not begin"):
-        statement_of(ReplaceOne({}, SET))

@@ -16,7 +16,7 @@ from motorlite._operations.contract import TimeLimit
 from motorlite._operations.counts import Explain
 from motorlite._operations.cursors import GetMore, KillCursors
 from motorlite._operations.find import Find
-from tests.unit._operations.test_facts import ADDRESS, TABLE
+from tests.unit._operations.facts_table import ADDRESS, TABLE
 
 if TYPE_CHECKING:
     from motorlite._operations.contract import Operation

@@ -11,7 +11,7 @@ import pytest
 from motorlite._base.values import ServerFacts
 from motorlite._execution import building
 from motorlite._operations.contract import TimeLimit
-from tests.unit._operations.test_facts import TABLE
+from tests.unit._operations.facts_table import TABLE
 
 DOCUMENT: Final = (Path(__file__).parents[3] / "docs" / "timeouts.md").read_text(encoding="utf-8")
 ROWS: Final = re.findall(r"^\| `(\w+)` \| (yes|no) \| (.*?) *\| (.*?) *\| (.*?) *\|$", DOCUMENT, re.MULTILINE)

@@ -57,34 +57,33 @@ class Explained(RetryAction):
     why: str = ""
 
 
+class Later:
+    """Any awaitable."""
+
+    def __await__(self) -> Any:
+        yield from anyio.sleep(3).__await__()
+        return ACTION
+
+
+async def later() -> RetryAction:
+    await anyio.sleep(3)
+    return ACTION
+
+
+@pytest.mark.parametrize(("function", "seconds"), [(lambda: ACTION, 0), (later, 3), (Later, 3)])
+async def test_an_answer(function: Any, seconds: float) -> None:
+    begin = anyio.current_time()
+    assert await asked(function) == ACTION
+    assert anyio.current_time() == begin + seconds
+    # One that takes no time is never too late.
+    expected = StrategyFault("did not answer in time") if seconds else ACTION
+    assert await asked(function, limit=0) == expected
+
+
 async def test_an_action_can_be_extended() -> None:
     action = replace(Explained.with_duration(0.25), why="the index is being built")
     assert await asked(lambda: action) == RetryAction(0.25)
     assert (type(action), action.duration, Explained.no_retry().duration) == (Explained, 0.25, None)
-
-
-async def test_a_direct_answer() -> None:
-    assert await asked(lambda: ACTION) == ACTION
-    assert await asked(lambda: ACTION, limit=0) == ACTION, "it takes no time"
-
-
-async def test_an_answer_that_is_awaited() -> None:
-    async def answer() -> RetryAction:
-        await anyio.sleep(3)
-        return ACTION
-
-    begin = anyio.current_time()
-    assert await asked(answer) == ACTION
-    assert anyio.current_time() == begin + 3
-
-
-async def test_any_awaitable() -> None:
-    class Later:
-        def __await__(self) -> Any:
-            yield from anyio.sleep(1).__await__()
-            return ACTION
-
-    assert await asked(Later) == ACTION
 
 
 @pytest.mark.parametrize(
@@ -116,29 +115,45 @@ async def test_an_action_of_ones_own_with_nonsense(duration: Any) -> None:
     assert "duration must be a non-negative number of seconds" in fault.text
 
 
-async def test_an_answer_that_cannot_be_shown() -> None:
-    class Broken:
-        def __repr__(self) -> str:
-            raise ValueError("cannot be shown")
+class Broken:
+    def __repr__(self) -> str:
+        raise ValueError("cannot be shown")
 
-    fault = await asked(Broken)
+
+def boom() -> RetryAction:
+    raise LookupError("no such tenant")
+
+
+async def late_boom() -> RetryAction:
+    await anyio.sleep(1)
+    return boom()
+
+
+async def stubborn() -> RetryAction:
+    try:
+        await anyio.sleep_forever()
+    finally:
+        raise ValueError("instead of the cancellation")
+
+
+@pytest.mark.parametrize(
+    ("function", "text", "trace"),
+    [
+        (boom, "raised LookupError: no such tenant", "in boom"),
+        (late_boom, "raised LookupError: no such tenant", "in boom"),
+        (Broken, "raised ValueError: cannot be shown", "in __repr__"),
+        # The time is over.
+        (anyio.sleep_forever, "did not answer in time", ""),
+        (stubborn, "raised ValueError: instead of the cancellation", "in stubborn"),
+    ],
+)
+async def test_an_exception(function: Any, text: str, trace: str) -> None:
+    begin = anyio.current_time()
+    fault = await asked(function, limit=2)
     assert isinstance(fault, StrategyFault)
-    assert fault.text == "raised ValueError: cannot be shown"
-
-
-async def test_an_exception() -> None:
-    def boom() -> RetryAction:
-        raise LookupError("no such tenant")
-
-    async def later() -> RetryAction:
-        await anyio.sleep(1)
-        return boom()
-
-    for function in (boom, later):
-        fault = await asked(function)
-        assert isinstance(fault, StrategyFault)
-        assert fault.text == "raised LookupError: no such tenant"
-        assert "in boom" in fault.trace
+    assert fault.text == text
+    assert trace in fault.trace
+    assert anyio.current_time() - begin <= 2
 
 
 async def test_the_exception_is_not_kept() -> None:
@@ -162,24 +177,6 @@ async def test_the_exception_is_not_kept() -> None:
         assert kept[0]() is None
     finally:
         gc.enable()
-
-
-async def test_too_late() -> None:
-    begin = anyio.current_time()
-    assert await asked(anyio.sleep_forever, limit=2) == StrategyFault("did not answer in time")
-    assert anyio.current_time() == begin + 2
-
-
-async def test_an_exception_because_of_the_limit() -> None:
-    async def stubborn() -> RetryAction:
-        try:
-            await anyio.sleep_forever()
-        finally:
-            raise ValueError("instead of the cancellation")
-
-    fault = await asked(stubborn, limit=2)
-    assert isinstance(fault, StrategyFault)
-    assert "ValueError" in fault.text
 
 
 async def test_cancellation_passes_through() -> None:

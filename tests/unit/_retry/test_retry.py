@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import inf
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pytest
 
@@ -12,10 +13,12 @@ from motorlite._base.deadline import NO_DEADLINE, Deadline
 from motorlite._operations.contract import Kind
 from motorlite._retry.decision import Again, Ask, Raise, Retry, RetrySettings
 from motorlite.errors import NetworkTimeout, PyMongoError, ServerSelectionTimeoutError
-from motorlite.retry import OverloadRetry, RetryBudget, RetryReason, RetryRefusal, RetryRule
+from motorlite.retry import OverloadRetry, RetryBudget, RetryRefusal, RetryRule
 from tests.support.operations import failed, network_error, other, overload, read, server_error, unsent, write
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from motorlite._operations.contract import Operation
 
 NOW = 100.0
@@ -151,68 +154,141 @@ def test_options(kind: Kind, reads: bool, writes: bool, allowed: bool) -> None:
 
 # --- delays and tokens ---
 
+# o: overload without RetryableError, m: with a base backoff, w: overload that is only ordinarily retryable.
+ERRORS: Final[dict[str, Callable[[], PyMongoError]]] = {
+    "O": overload,
+    "m": lambda: overload(baseBackoffMS=10),
+    "o": lambda: server_error(462, "SystemOverloadedError"),
+    "w": lambda: server_error(6, "SystemOverloadedError", "RetryableWriteError"),
+    "r": retryable,
+    "h": host_unreachable,
+    "b": both,
+}
+RULES: Final = {"p": RetryRule.OVERLOAD_POLICY, "s": RetryRule.SPECIFICATION}
+ATTEMPTS, TOKENS, NOT_RETRYABLE = RetryRefusal.ATTEMPTS, RetryRefusal.TOKENS, RetryRefusal.NOT_RETRYABLE
+EVERY, ORDINARY, WRITES = (read, write, other), (read, write), (write,)
+DELAYS: Final = [0.1, 0.2, 0.4, 0.8, 1.6]
+LADDER: Final = [0.001, 0.01, 0.05, 0.1, 0.5, 1.0, 1.0, 1.0]
+LIMITED: Final = Deadline(NOW + 60, inf, 60)
+SCOPE: Final = Deadline(inf, NOW + 60)
+NOT_SET: Final = (NO_DEADLINE, SCOPE)
+ANY: Final = (*NOT_SET, LIMITED)
 
-@pytest.mark.parametrize("make", [read, write, other])
-def test_five_overload_retries(make: Any) -> None:
-    case = Case(make())
-    for number, delay in enumerate([0.1, 0.2, 0.4, 0.8, 1.6]):
-        decision = case.again(overload())
-        assert (decision.reason, decision.delay, decision.deprioritize) == (RetryReason.OVERLOAD, delay, True)
-        assert case.tokens == 9 - number
+
+class Sequence(NamedTuple):
+    """Errors, and the rules of the retries that follow, with their delays and the tokens that are left after each."""
+
+    errors: str
+    rules: str
+    delays: list[float]
+    tokens: list[float]
+    # Of the last error, if it is not retried; the tokens that are left then come last.
+    refusal: RetryRefusal | None = None
+    kinds: tuple[Any, ...] = ORDINARY
+    deadlines: tuple[Deadline, ...] = ANY
+    settings: Mapping[str, Any] = MappingProxyType({})
+
+
+NONE_OF_POLICY: Final[dict[str, Any]] = {"policy": OverloadRetry(max_retries=0)}
+OF_REVISION: Final[dict[str, Any]] = {"policy": LATER}
+
+SEQUENCES: Final = [
+    # Five retries together, once overload or a label was among them.
+    Sequence("OOOOOO", "ppppp", DELAYS, [9, 8, 7, 6, 5, 5], ATTEMPTS, EVERY),
+    Sequence("rrrrrr", "ppppp", [0] * 5, [9, 9, 9, 9, 9, 10], ATTEMPTS, EVERY),
+    Sequence("OhOhOh", "pspsp", [0.1, 0, 0.4, 0.001, 1.6], [9, 10, 9, 9, 8, 9], ATTEMPTS),
+    Sequence("Ohhhhh", "pssss", [0.1, 0, 0.001, 0.01, 0.05], [9, 10, 9, 8, 7, 8], ATTEMPTS),
+    Sequence("Orrrrr", "ppppp", [0.1, 0, 0, 0, 0], [9, 9, 9, 9, 9, 10], ATTEMPTS, EVERY),
+    Sequence("rrrrrO", "ppppp", [0] * 5, [9] * 6, ATTEMPTS, EVERY),
+    Sequence("rrrrrh", "ppppp", [0] * 5, [9, 9, 9, 9, 9, 10], ATTEMPTS),
+    Sequence("rrrrrb", "ppppp", [0] * 5, [9, 9, 9, 9, 9, 10], ATTEMPTS),
+    Sequence("bbbbbb", "ppppp", [0] * 5, [9, 9, 9, 9, 9, 10], ATTEMPTS),
+    Sequence("bbbbbh", "ppppp", [0] * 5, [9, 9, 9, 9, 9, 10], ATTEMPTS),
+    Sequence("hOhhhh", "spsss", [0, 0.2, 0.001, 0.01, 0.05], [10, 9, 9, 8, 7, 8], ATTEMPTS),
+    Sequence("hOOOOO", "spppp", [0, 0.2, 0.4, 0.8, 1.6], [10, 9, 8, 7, 6, 6], ATTEMPTS),
+    Sequence("hrrrrr", "spppp", [0] * 5, [10, 10, 10, 10, 10, 11], ATTEMPTS),
+    Sequence("rhOOOO", "psppp", [0, 0, 0.4, 0.8, 1.6], [9, 10, 9, 8, 7, 7], ATTEMPTS),
+    Sequence("hbbbbr", "spppp", [0] * 5, [10, 10, 10, 10, 10, 11], ATTEMPTS, deadlines=NOT_SET),
+    Sequence("hbbbbr", "spppp", [0] * 5, [10, 9, 9, 9, 9, 10], ATTEMPTS, deadlines=(LIMITED,)),
+    # A retry by the label ends the endless retries of timeoutMS, and does not lift the limit of ordinary ones.
+    Sequence("rhhhhh", "pssss", [0, 0, 0.001, 0.01, 0.05], [9, 10, 9, 8, 7, 8], ATTEMPTS, deadlines=(LIMITED,)),
+    Sequence("bhhhhh", "pssss", [0, 0, 0.001, 0.01, 0.05], [9, 10, 9, 8, 7, 8], ATTEMPTS, deadlines=(LIMITED,)),
+    Sequence("rhrh", "psp", [0] * 3, [9, 10, 10, 11], ATTEMPTS, deadlines=NOT_SET),
+    # One ordinary retry, and with timeoutMS further ones. They back off, and take a token each: what failed before
+    # brings nothing back, or the series would pay for itself.
+    Sequence("hh", "s", [0], [10, 11], ATTEMPTS, deadlines=NOT_SET),
+    Sequence(
+        "h" * 10, "s" * 9, [0, *LADDER], [8, 7, 6, 5, 4, 3, 2, 1, 0, 0], TOKENS, ORDINARY, (LIMITED,), {"tokens": 8}
+    ),
+    Sequence("h" * 9 + "O", "s" * 9, [0, *LADDER], [10, 9, 8, 7, 6, 5, 4, 3, 2, 2], ATTEMPTS, deadlines=(LIMITED,)),
+    # maxAdaptiveRetries.
+    Sequence("O", "", [], [10], ATTEMPTS, EVERY, settings=NONE_OF_POLICY),
+    Sequence("OO", "p", [0.1], [9, 9], ATTEMPTS, EVERY, settings={"policy": OverloadRetry(max_retries=1)}),
+    Sequence("rh", "p", [0], [9, 10], ATTEMPTS, settings={"policy": OverloadRetry(max_retries=1)}),
+    Sequence(
+        "O" * 10,
+        "p" * 9,
+        [*DELAYS, 3.2, 6.4, 10, 10],
+        [9, 8, 7, 6, 5, 4, 3, 2, 1, 1],
+        ATTEMPTS,
+        settings={"policy": OverloadRetry(max_retries=9)},
+    ),
+    # The label comes first; the ordinary rule is its fallback, so that no label makes an error less retryable.
+    Sequence("b", "p", [0], [9]),
+    *(
+        Sequence(error, "s", [0], [settings["tokens"]], settings=settings)
+        for error in "hb"
+        for settings in ({"tokens": 0}, {**NONE_OF_POLICY, "tokens": 10}, {**NONE_OF_POLICY, "tokens": 0})
+        if error == "b" or "policy" in settings
+    ),
+    Sequence("bb", "s", [0], [10, 11], ATTEMPTS, deadlines=NOT_SET, settings=NONE_OF_POLICY),
+    Sequence("bbbb", "ssss", [0, *LADDER[:3]], [10, 9, 8, 7], deadlines=(LIMITED,), settings=NONE_OF_POLICY),
+    Sequence("bb", "s", [0], [0, 0], TOKENS, deadlines=NOT_SET, settings={"capacity": 0}),
+    Sequence("O", "", [], [0], TOKENS, EVERY, settings={"tokens": 0}),
+    Sequence("r", "", [], [0], TOKENS, EVERY, settings={"tokens": 0}),
+    Sequence("o", "", [], [10], NOT_RETRYABLE, EVERY),
+    # The exponent counts all retries; jitter.
+    Sequence("hOrm", "sppp", [0, 0.2, 0, 0.08], [10, 9, 9, 8]),
+    Sequence("O", "p", [0.05], [9], settings={"jitter": 0.5}),
+    Sequence("hhhh", "ssss", [0, 0.0005, 0.005, 0.025], [10, 9, 8, 7], deadlines=(LIMITED,), settings={"jitter": 0.5}),
+    # The later revision wants both labels, and delays an ordinary retry of an overloaded server.
+    Sequence("OOO", "pp", [0.2, 0.4], [9, 8, 8], ATTEMPTS, EVERY, settings=OF_REVISION),
+    Sequence("r", "", [], [10], NOT_RETRYABLE, EVERY, settings=OF_REVISION),
+    Sequence("o", "", [], [10], NOT_RETRYABLE, EVERY, settings=OF_REVISION),
+    Sequence("www", "ss", [0.2, 0.4], [10, 9, 9], ATTEMPTS, WRITES, settings=OF_REVISION),
+    Sequence(
+        "www", "sss", [0.2, 0.4, 0.8], [10, 9, 8], None, WRITES, settings={"policy": replace(LATER, max_retries=5)}
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("row", "make", "deadline"),
+    [
+        pytest.param(row, make, deadline, id=f"{row.errors}-{make.__name__}")
+        for row in SEQUENCES
+        for make in row.kinds
+        for deadline in row.deadlines
+    ],
+)
+def test_a_sequence_of_errors(row: Sequence, make: Any, deadline: Deadline) -> None:
+    case = Case(make(), **row.settings)
+    errors = [ERRORS[letter]() for letter in row.errors]
+    for number, (error, rule, delay) in enumerate(zip(errors, row.rules, row.delays, strict=False)):
+        decision = case.again(error, deadline)
+        assert (decision.rule, decision.delay) == (RULES[rule], delay)
+        is_overload = row.errors[number] in "Om"
+        assert decision.deprioritize is (is_overload and row.settings.get("policy") is not LATER)
+        assert decision.is_paid is (rule == "p" or (number > 0 and "s" in row.rules[:number]))
+        assert case.tokens == row.tokens[number]
         assert case.retry.retries == number + 1
-    assert case.refused(overload()) is RetryRefusal.ATTEMPTS
-    assert case.tokens == 5
-    # Jitter is asked for once for each delay, not for a retry that is not made.
-    assert case.jitters == 5
-
-
-@pytest.mark.parametrize("make", [read, write, other])
-def test_five_retries_by_the_label_alone(make: Any) -> None:
-    case = Case(make())
-    for _ in range(5):
-        decision = case.again(retryable())
-        assert (decision.reason, decision.delay, decision.deprioritize) == (RetryReason.RETRYABLE_ERROR, 0, False)
-        # Each failed retry brings back what it cost.
-        assert case.tokens == 9
-    assert case.refused(retryable()) is RetryRefusal.ATTEMPTS
-    assert case.jitters == 0
-
-
-@pytest.mark.parametrize("make", [read, write])
-def test_one_ordinary_retry(make: Any) -> None:
-    case = Case(make())
-    decision = case.again(host_unreachable())
-    assert (decision.delay, decision.deprioritize) == (0, False)
-    assert case.tokens == 10
-    assert case.refused(host_unreachable()) is RetryRefusal.ATTEMPTS
-    assert case.tokens == 11
-
-
-LADDER = [0.001, 0.01, 0.05, 0.1, 0.5, 1.0, 1.0, 1.0]
-LIMITED = Deadline(NOW + 60, inf, 60)
-
-
-@pytest.mark.parametrize("make", [read, write])
-def test_further_ordinary_retries_back_off_and_take_a_token_each(make: Any) -> None:
-    case = Case(make(), tokens=8)
-    decision = case.again(host_unreachable(), LIMITED)
-    assert (decision.rule, decision.delay, decision.is_paid) == (RetryRule.SPECIFICATION, 0, False)
-    for number, delay in enumerate(LADDER, 1):
-        decision = case.again(host_unreachable(), LIMITED)
-        assert (decision.rule, decision.delay, decision.is_paid) == (RetryRule.SPECIFICATION, delay, True)
-        # What failed before brings nothing back: the series would pay for itself.
-        assert case.tokens == 8 - number
-    error = host_unreachable()
-    refused = case.after(error, LIMITED)
-    assert (refused.rule, refused.refusal) == (RetryRule.SPECIFICATION, RetryRefusal.TOKENS)
-    assert (error.attempts, error.timeout, case.tokens, case.jitters) == (10, False, 0, len(LADDER) + 1)
-
-
-def test_twenty_tokens_are_twenty_two_attempts() -> None:
-    case = Case(tokens=20, capacity=20)
-    while isinstance(case.after(host_unreachable(), Deadline(inf, inf, inf, is_set=True)), Again):
-        pass
-    assert case.retry.attempts == 22
+    assert len(row.rules) == len(row.delays) == len(row.errors) - (row.refusal is not None)
+    if row.refusal is not None:
+        assert case.refused(errors[-1], deadline) is row.refusal
+        assert case.tokens == row.tokens[-1]
+    if row.refusal is ATTEMPTS:
+        # Jitter is asked for once for each delay, not for a retry that is not made.
+        assert case.jitters == sum(delay > 0 for delay in row.delays)
 
 
 def test_operations_share_the_tokens_of_their_series() -> None:
@@ -225,34 +301,6 @@ def test_operations_share_the_tokens_of_their_series() -> None:
         error = host_unreachable()
         running = [retry for retry in running if isinstance(retry.after(failed(error), NOW), Again)]
     assert (attempts, budget.tokens) == (50 + 50 + 20, 0)
-
-
-def test_a_series_without_a_bucket_only_backs_off() -> None:
-    case = Case(tokens=None)
-    decisions = [case.again(host_unreachable(), LIMITED) for _ in range(100)]
-    assert [decision.delay for decision in decisions[:9]] == [0, *LADDER]
-    assert not any(decision.is_paid for decision in decisions)
-
-
-def test_the_delays_of_a_series_are_jittered() -> None:
-    case = Case(jitter=0.5)
-    assert [case.again(host_unreachable(), LIMITED).delay for _ in range(4)] == [0, 0.0005, 0.005, 0.025]
-
-
-@pytest.mark.parametrize(("left", "fits"), [(0.01, False), (0.0101, True)])
-@pytest.mark.parametrize("is_scope", [False, True])
-def test_a_delay_of_a_series_that_does_not_fit_ends_it(left: float, fits: bool, is_scope: bool) -> None:
-    case = Case(tokens=5)
-    for _ in range(2):
-        case.again(host_unreachable(), LIMITED)
-    error = host_unreachable()
-    deadline = Deadline(NOW + 60, NOW + left, 60) if is_scope else Deadline(NOW + left, inf, 1)
-    assert isinstance(case.after(error, deadline), Again) is fits
-    assert case.tokens == (3 if fits else 4)
-    if not fits:
-        # Its time limit ended the operation ("Retryability"); that of a scope is not the driver's.
-        assert (error.timeout, error.retry_refusal) == (not is_scope, "deadline")
-        assert error.phase == (None if is_scope else "retry delay")
 
 
 def test_a_series_that_succeeds_or_ends_otherwise_gets_its_newest_token_back() -> None:
@@ -268,129 +316,7 @@ def test_a_series_that_succeeds_or_ends_otherwise_gets_its_newest_token_back() -
         assert case.tokens == tokens
 
 
-def test_a_paid_retry_of_a_series_that_is_not_made_returns_its_token() -> None:
-    case = Case(tokens=10)
-    for _ in range(2):
-        case.again(host_unreachable(), LIMITED)
-    case.retry.gave_up()
-    assert case.tokens == 10
-
-
-@pytest.mark.parametrize("deadline", [NO_DEADLINE, LIMITED])
-def test_ordinary_retries_after_overload_are_a_series_too(deadline: Deadline) -> None:
-    case = Case(tokens=10)
-    assert case.again(overload(), deadline).delay == 0.1
-    # The retry by the label returns its token, and the first ordinary retry is free.
-    found = []
-    for _ in range(4):
-        decision = case.again(host_unreachable(), deadline)
-        found.append((decision.delay, decision.is_paid, case.tokens))
-    assert found == [(0, False, 10), (0.001, True, 9), (0.01, True, 8), (0.05, True, 7)]
-
-
-def test_the_series_of_the_later_revision_keeps_the_longer_backoff() -> None:
-    case = Case(write(), policy=replace(LATER, max_retries=5))
-    error = server_error(6, "SystemOverloadedError", "RetryableWriteError")
-    assert [case.again(error).delay for _ in range(3)] == [0.2, 0.4, 0.8]
-    assert case.tokens == 8
-
-
-def test_a_scope_is_no_deadline_in_that_respect() -> None:
-    case = Case()
-    deadline = Deadline(inf, NOW + 1)
-    case.again(host_unreachable(), deadline)
-    assert case.refused(host_unreachable(), deadline) is RetryRefusal.ATTEMPTS
-
-
-@pytest.mark.parametrize("deadline", [NO_DEADLINE, Deadline(NOW + 60, inf, 60), Deadline(inf, NOW + 60)])
-@pytest.mark.parametrize(
-    "sequence",
-    [
-        "O" * 6,
-        "OhOhOh",
-        "Ohhhhh",
-        "Orrrrr",
-        "rrrrrr",
-        "rrrrrO",
-        "hOhhhh",
-        "hOOOOO",
-        "hrrrrr",
-        "rhOOOO",
-        "rrrrrh",
-        "rrrrrb",
-        "bbbbbb",
-        "bbbbbh",
-        "hbbbbr",
-    ],
-)
-def test_five_retries_together_once_overload_or_a_label_was_among_them(deadline: Deadline, sequence: str) -> None:
-    # O: overload, r: RetryableError alone, h: an ordinary error, b: an ordinary error with RetryableError.
-    kinds = {"O": overload, "r": retryable, "h": host_unreachable, "b": both}
-    case = Case(write())
-    for kind in sequence[:-1]:
-        case.again(kinds[kind](), deadline)
-    assert case.refused(kinds[sequence[-1]](), deadline) is RetryRefusal.ATTEMPTS
-    assert case.retry.retries == 5
-
-
-def test_labels_do_not_lift_the_limit_of_ordinary_retries() -> None:
-    case = Case()
-    case.again(retryable())
-    case.again(host_unreachable())
-    case.again(retryable())
-    assert case.refused(host_unreachable()) is RetryRefusal.ATTEMPTS
-
-
-@pytest.mark.parametrize("first", [retryable, both])
-def test_a_retry_by_the_label_ends_the_endless_retries_of_timeout_ms(first: Any) -> None:
-    case = Case(write())
-    deadline = Deadline(NOW + 60, inf, 60)
-    case.again(first(), deadline)
-    for _ in range(4):
-        assert case.again(host_unreachable(), deadline).rule is RetryRule.SPECIFICATION
-    assert case.refused(host_unreachable(), deadline) is RetryRefusal.ATTEMPTS
-    assert case.retry.retries == 5
-
-
-def test_one_label_retry_is_all_that_a_maximum_of_one_leaves() -> None:
-    case = Case(policy=OverloadRetry(max_retries=1))
-    case.again(retryable())
-    assert case.refused(host_unreachable()) is RetryRefusal.ATTEMPTS
-
-
 # --- the ordinary rule as the fallback of the label's ---
-
-
-@pytest.mark.parametrize("make", [read, write])
-@pytest.mark.parametrize(("retries", "tokens"), [(5, 0), (0, 10), (0, 0)])
-def test_a_label_makes_no_error_less_retryable(make: Any, retries: int, tokens: float) -> None:
-    for error in (host_unreachable(), both()):
-        case = Case(make(), policy=OverloadRetry(max_retries=retries), tokens=tokens)
-        before = case.tokens
-        decision = case.again(error)
-        assert (decision.rule, decision.delay, decision.deprioritize) == (RetryRule.SPECIFICATION, 0, False)
-        assert case.tokens == before
-
-
-def test_the_label_comes_first() -> None:
-    case = Case()
-    assert case.again(both()).rule is RetryRule.OVERLOAD_POLICY
-    assert case.tokens == 9
-
-
-@pytest.mark.parametrize("make", [read, write])
-def test_the_fallback_has_the_limit_of_the_ordinary_rule(make: Any) -> None:
-    case = Case(make(), policy=OverloadRetry(max_retries=0))
-    case.again(both())
-    assert case.refused(both()) is RetryRefusal.ATTEMPTS
-    assert case.retry.retries == 1
-
-
-def test_the_fallback_goes_on_until_the_deadline() -> None:
-    case = Case(policy=OverloadRetry(max_retries=0), tokens=100)
-    for _ in range(50):
-        assert case.again(both(), LIMITED).rule is RetryRule.SPECIFICATION
-    assert (case.retry.retries, case.tokens) == (50, 51)
 
 
 def test_the_fallback_does_not_bring_the_cap() -> None:
@@ -414,24 +340,6 @@ def test_the_fallback_needs_the_ordinary_rule_to_apply() -> None:
         assert (decision.rule, decision.refusal) == (RetryRule.OVERLOAD_POLICY, RetryRefusal.TOKENS)
 
 
-def test_the_fallback_has_been_used_up_when_the_bucket_is_empty() -> None:
-    # A deposit of one for the failed retry would refill the bucket; one of no capacity stays empty.
-    case = Case(capacity=0)
-    case.again(both())
-    decision = case.after(both())
-    assert (decision.rule, decision.refusal) == (RetryRule.OVERLOAD_POLICY, RetryRefusal.TOKENS)
-
-
-@pytest.mark.parametrize("left", [0, -1])
-def test_the_fallback_needs_time(left: float) -> None:
-    case = Case(tokens=0)
-    assert case.refused(both(), Deadline(NOW + left, inf, 1)) is RetryRefusal.DEADLINE
-
-
-def test_an_option_switches_the_fallback_off_too() -> None:
-    assert Case(reads=False).refused(both()) is RetryRefusal.DISABLED
-
-
 @pytest.mark.parametrize("deadline", [NO_DEADLINE, Deadline(NOW + 60, inf, 60)])
 @pytest.mark.parametrize(
     ("policy", "tokens", "refusal"),
@@ -452,79 +360,67 @@ def test_an_overload_error_has_no_fallback(
             assert case.tokens == tokens
 
 
-def test_more_ordinary_retries_than_the_limit_before_the_first_overload() -> None:
-    case = Case()
-    deadline = Deadline(NOW + 60, inf, 60)
-    for _ in range(9):
-        case.again(host_unreachable(), deadline)
-    assert case.refused(overload(), deadline) is RetryRefusal.ATTEMPTS
-    assert case.refused(host_unreachable(), deadline) is RetryRefusal.ATTEMPTS
-
-
-def test_the_exponent_counts_all_retries() -> None:
-    case = Case()
-    case.again(host_unreachable())
-    assert case.again(overload()).delay == 0.2
-    assert case.again(retryable()).delay == 0
-    assert case.again(overload(baseBackoffMS=10)).delay == 0.08
-
-
-def test_jitter() -> None:
-    case = Case(jitter=0.5)
-    assert case.again(overload()).delay == 0.05
-
-
-@pytest.mark.parametrize("retries", [0, 1, 2, 9])
-def test_max_adaptive_retries(retries: int) -> None:
-    case = Case(policy=OverloadRetry(max_retries=retries))
-    for _ in range(retries):
-        case.again(overload())
-    assert case.refused(overload()) is RetryRefusal.ATTEMPTS
-    # An ordinary retry of its own is not forbidden by zero.
-    assert isinstance(Case(policy=OverloadRetry(max_retries=0)).after(host_unreachable()), Again)
-
-
-def test_without_a_bucket() -> None:
-    case = Case(tokens=None)
-    for _ in range(5):
-        case.again(overload())
-    assert case.refused(server_error()) is RetryRefusal.NOT_RETRYABLE
-    case.retry.succeeded()
-
-
 # --- the bucket ---
 
 
-@pytest.mark.parametrize("tokens", [10, 1000])
-def test_a_retry_that_is_not_made_costs_nothing(tokens: float) -> None:
-    case = Case(tokens=tokens)
-    error = overload()
-    case.again(error)
+def test_without_a_bucket_retries_only_back_off() -> None:
+    for error, delays in ((overload, DELAYS), (host_unreachable, [0, *LADDER, *[1.0] * 90])):
+        case = Case(tokens=None)
+        decisions = [case.again(error(), LIMITED) for _ in delays]
+        assert [decision.delay for decision in decisions] == delays
+        assert not any(decision.is_paid for decision in decisions)
+        assert case.refused(server_error()) is RetryRefusal.NOT_RETRYABLE
+        case.retry.succeeded()
+        case.retry.gave_up()
+
+
+@pytest.mark.parametrize(
+    ("errors", "settings", "tokens", "attempts"),
+    [
+        ("O", {}, 10, 1),
+        ("O", {"tokens": 1000}, 1000, 1),
+        # The newest retry is the one that is not made.
+        ("hO", {}, 10, 2),
+        # Of a series.
+        ("hh", {}, 10, 2),
+        # What cost nothing brings nothing: by the later revision an ordinary retry may wait, and takes no token.
+        ("w", OF_REVISION, 10, 1),
+    ],
+)
+def test_a_retry_that_is_not_made_costs_nothing(
+    errors: str, settings: dict[str, Any], tokens: float, attempts: int
+) -> None:
+    case = Case(write(), **settings)
+    for letter in errors:
+        case.again(ERRORS[letter](), LIMITED)
     decision = case.retry.gave_up()
-    case.retry.describe(error)
-    assert case.tokens == tokens
-    assert (decision.failure.error, decision.refusal) == (error, None)
-    assert (error.attempts, error.retry_reasons, error.retry_refusal) == (1, (), None)
+    error = case.retry.describe(decision.failure.error)
+    assert (case.tokens, decision.refusal) == (tokens, None)
+    assert (error.attempts, error.retry_refusal) == (attempts, None)
+    assert error.retry_reasons == ("temporary failure",) * (attempts - 1)
 
 
-def test_what_cost_nothing_brings_nothing_when_it_is_not_made() -> None:
-    # By the later revision an ordinary retry may wait, and takes no token.
-    case = Case(write(), policy=LATER)
-    assert case.again(server_error(6, "SystemOverloadedError", "RetryableWriteError")).delay
-    case.retry.gave_up()
-    assert case.tokens == 10
-    without = Case(tokens=None)
-    without.again(overload())
-    without.retry.gave_up()
-
-
-def test_the_newest_retry_is_the_one_that_is_not_made() -> None:
-    case = Case()
-    case.again(host_unreachable())
+@pytest.mark.parametrize(
+    ("error", "tokens", "refusal"),
+    [
+        (server_error(), 10, None),
+        (network_error(), 10, RetryRefusal.NOT_RETRYABLE),
+        (unsent(), 10, RetryRefusal.DEADLINE),
+        (retryable(), 9, None),  # one comes in, one goes out for the next retry
+        (overload(), 8, None),
+        (server_error(462, "SystemOverloadedError"), 9, RetryRefusal.NOT_RETRYABLE),
+    ],
+)
+def test_what_a_failed_attempt_brings(error: PyMongoError, tokens: float, refusal: RetryRefusal | None) -> None:
+    case = Case(other())
     case.again(overload())
-    case.retry.gave_up()
-    error = case.retry.describe(overload())
-    assert (error.attempts, error.retry_reasons) == (2, ("temporary failure",))
+    case.after(error, ordinary=False)
+    assert case.tokens == tokens
+    # A first attempt brings nothing.
+    case = Case(other())
+    decision = case.after(error, ordinary=False)
+    assert decision.refusal is refusal
+    assert case.tokens == (10 if isinstance(decision, Raise) else 9)
 
 
 def test_success_of_a_retry() -> None:
@@ -534,90 +430,35 @@ def test_success_of_a_retry() -> None:
     assert case.tokens == 10.1
 
 
-@pytest.mark.parametrize(
-    ("error", "tokens"),
-    [
-        (server_error(), 10),
-        (network_error(), 10),
-        (unsent(), 10),
-        (retryable(), 9),  # one comes in, one goes out for the next retry
-        (overload(), 8),
-        (server_error(462, "SystemOverloadedError"), 9),
-    ],
-)
-def test_what_a_failed_retry_brings(error: PyMongoError, tokens: float) -> None:
-    case = Case(other())
-    case.again(overload())
-    case.after(error, ordinary=False)
-    assert case.tokens == tokens
-
-
-@pytest.mark.parametrize(
-    ("error", "refusal"),
-    [
-        (server_error(), None),
-        (network_error(), RetryRefusal.NOT_RETRYABLE),
-        (unsent(), RetryRefusal.DEADLINE),
-        (server_error(462, "SystemOverloadedError"), RetryRefusal.NOT_RETRYABLE),
-    ],
-)
-def test_a_failed_first_attempt_brings_nothing(error: PyMongoError, refusal: RetryRefusal | None) -> None:
-    case = Case(other())
-    assert case.refused(error, ordinary=False) is refusal
-    assert case.tokens == 10
-
-
-@pytest.mark.parametrize("error", [overload(), retryable()])
-def test_an_empty_bucket(error: PyMongoError) -> None:
-    case = Case(tokens=0)
-    assert case.refused(error) is RetryRefusal.TOKENS
-    assert case.tokens == 0
-    assert case.retry.retries == 0
-    assert isinstance(case.after(host_unreachable()), Again), "an ordinary retry costs nothing"
-
-
 # --- deadlines ---
 
 
 @pytest.mark.parametrize(
-    ("left", "fits"), [(0.05, False), (0.1, False), (0.100001, True), (0.2, True), (0, False), (-1, False)]
+    ("errors", "settings", "delay", "tokens"),
+    [("O", {}, 0.1, 9), ("r", {}, 0, 9), ("h", {}, 0, 10), ("b", {"tokens": 0}, 0, 0), ("hhh", {"tokens": 5}, 0.01, 3)],
 )
 @pytest.mark.parametrize("is_scope", [False, True])
-def test_a_delay_must_end_before_the_deadline(left: float, fits: bool, is_scope: bool) -> None:
-    deadline = Deadline(inf, NOW + left) if is_scope else Deadline(NOW + left, inf, 1)
-    case = Case()
-    error = overload()
+@pytest.mark.parametrize("left", [-1, 0, 0.000001, 0.005, 0.01, 0.0101, 0.05, 0.1, 0.100001, 0.2])
+def test_a_delay_must_end_before_the_deadline(
+    errors: str, settings: dict[str, Any], delay: float, tokens: float, is_scope: bool, left: float
+) -> None:
+    case = Case(**settings)
+    for letter in errors[:-1]:
+        case.again(ERRORS[letter](), LIMITED)
+    before, error = case.tokens, ERRORS[errors[-1]]()
+    earlier, later = NOW + left, NOW + 5
+    deadline = Deadline(later, earlier, 5) if is_scope else Deadline(earlier, later, 1)
     decision = case.after(error, deadline)
+    fits = left > delay
     assert isinstance(decision, Again) is fits
-    assert case.tokens == (9 if fits else 10)
+    assert case.tokens == (tokens if fits else before)
     if not fits:
-        assert decision.refusal is RetryRefusal.DEADLINE
-        # The time of a scope is not the driver's: no phase.
-        assert error.phase == (None if is_scope else "backoff" if left > 0 else "retry delay")
-
-
-def test_the_earlier_of_deadline_and_scope() -> None:
-    error = overload()
-    assert Case().refused(error, Deadline(NOW + 5, NOW + 0.05, 5)) is RetryRefusal.DEADLINE
-    assert error.phase is None
-    assert Case().refused(error, Deadline(NOW + 0.05, NOW + 5, 5)) is RetryRefusal.DEADLINE
-    assert error.phase == "backoff"
-
-
-@pytest.mark.parametrize("make", [retryable, host_unreachable])
-@pytest.mark.parametrize(("left", "fits"), [(0, False), (-1, False), (0.001, True)])
-def test_without_a_delay_some_time_must_be_left(make: Any, left: float, fits: bool) -> None:
-    for deadline, phase in ((Deadline(NOW + left, inf, 1), "retry delay"), (Deadline(inf, NOW + left), None)):
-        error = make()
-        assert isinstance(Case().after(error, deadline), Again) is fits
-        # The time limit passed between two attempts. That of a scope is not the driver's.
-        assert (error.phase, error.timeout) == ((None, False) if fits else (phase, phase is not None))
-
-
-def test_a_deadline_that_has_passed_is_no_backoff_that_does_not_fit() -> None:
-    error = overload()
-    assert Case().refused(error, Deadline(NOW, inf, 1)) is RetryRefusal.DEADLINE
-    assert (error.phase, error.timeout) == ("retry delay", True)
+        assert (decision.refusal, error.retry_refusal) == (RetryRefusal.DEADLINE, "deadline")
+        # The time limit passed between two attempts, or its backoff does not fit. The time of a scope is not the
+        # driver's: no phase.
+        phase = "backoff" if errors == "O" and left > 0 else "retry delay"
+        assert error.phase == (None if is_scope else phase)
+        assert error.timeout is (error.phase == "retry delay")
 
 
 def test_the_phase_that_is_known_already_is_kept() -> None:
@@ -684,26 +525,6 @@ def test_deprioritize(error: Any, retargets: bool, is_sharded: bool, expected: b
 # --- the preset of the later revision ---
 
 
-def test_later_revision() -> None:
-    case = Case(policy=LATER, tokens=None)
-    assert [case.again(overload()).delay for _ in range(2)] == [0.2, 0.4]
-    assert case.refused(overload()) is RetryRefusal.ATTEMPTS
-    assert Case(policy=LATER).refused(retryable()) is RetryRefusal.NOT_RETRYABLE
-    assert Case(policy=LATER).refused(server_error(2, "SystemOverloadedError")) is RetryRefusal.NOT_RETRYABLE
-
-
-def test_later_revision_delays_an_ordinary_retry_of_an_overloaded_server() -> None:
-    case = Case(write(), policy=LATER)
-    error = server_error(6, "SystemOverloadedError", "RetryableWriteError")
-    decision = case.again(error)
-    assert (decision.rule, decision.delay, decision.deprioritize) == (RetryRule.SPECIFICATION, 0.2, False)
-    assert case.tokens == 10
-    decision = case.again(error)
-    # A second ordinary retry takes a token.
-    assert (decision.delay, case.tokens) == (0.4, 9)
-    assert case.refused(error) is RetryRefusal.ATTEMPTS
-
-
 # --- what the error says ---
 
 
@@ -724,73 +545,65 @@ def test_the_error_tells_what_was_tried() -> None:
     assert all(type(reason) is str for reason in last.retry_reasons)
 
 
-def selection() -> PyMongoError:
-    return unsent()
-
-
-def socket_timeout() -> PyMongoError:
-    return NetworkTimeout("no")
+AGAIN = "2 attempts, retried for:"
 
 
 @pytest.mark.parametrize(
     ("first", "last", "settings", "deadline", "text"),
     [
         # The first attempt.
-        (None, server_error, {}, NO_DEADLINE, "no"),
-        (None, network_error, {"ordinary": False}, NO_DEADLINE, "closed"),
-        (None, overload, {"tokens": 0}, NO_DEADLINE, "no (not retried: tokens)"),
-        (None, overload, {"reads": False}, NO_DEADLINE, "no (not retried: disabled)"),
-        (None, socket_timeout, {"reads": False}, NO_DEADLINE, "no (not retried: disabled)"),
-        (None, selection, {"ordinary": False}, NO_DEADLINE, "none (time used up in phase: selection)"),
+        (None, server_error(), {}, NO_DEADLINE, ""),
+        (None, network_error(), {"ordinary": False}, NO_DEADLINE, ""),
+        (None, overload(), {"tokens": 0}, NO_DEADLINE, "not retried: tokens"),
+        (None, overload(), {"reads": False}, NO_DEADLINE, "not retried: disabled"),
+        (None, both(), {"reads": False}, NO_DEADLINE, "not retried: disabled"),
+        (None, NetworkTimeout("no"), {"reads": False}, NO_DEADLINE, "not retried: disabled"),
+        (None, unsent(), {"ordinary": False}, NO_DEADLINE, "time used up in phase: selection"),
         (
             None,
-            overload,
+            overload(),
             {},
             Deadline(NOW + 0.1, inf, 1),
-            "no (too little time left for the backoff; not retried: deadline)",
+            "too little time left for the backoff; not retried: deadline",
         ),
-        (None, overload, {}, Deadline(inf, NOW + 0.1), "no (not retried: deadline)"),
+        (None, overload(), {}, Deadline(inf, NOW + 0.1), "not retried: deadline"),
         # A retry.
+        (overload, server_error(), {}, NO_DEADLINE, f"{AGAIN} overload; not retried again: not retryable"),
+        (overload, overload(), {"tokens": 1}, NO_DEADLINE, f"{AGAIN} overload; not retried again: tokens"),
         (
-            overload,
-            server_error,
-            {},
+            host_unreachable,
+            both(),
+            {"tokens": 0, "capacity": 0},
             NO_DEADLINE,
-            "2 attempts, retried for: overload; not retried again: not retryable",
-        ),
-        (
-            overload,
-            overload,
-            {"tokens": 1},
-            NO_DEADLINE,
-            "2 attempts, retried for: overload; not retried again: tokens",
+            f"{AGAIN} temporary failure; not retried again: tokens",
         ),
         (
             host_unreachable,
-            host_unreachable,
+            host_unreachable(),
             {},
             NO_DEADLINE,
-            "2 attempts, retried for: temporary failure; not retried again: attempts",
+            f"{AGAIN} temporary failure; not retried again: attempts",
         ),
         (
             overload,
-            selection,
+            unsent(),
             {"ordinary": False},
             NO_DEADLINE,
-            "time used up in phase: selection; 2 attempts, retried for: overload; not retried again: deadline",
+            f"time used up in phase: selection; {AGAIN} overload; not retried again: deadline",
         ),
     ],
 )
-def test_texts(first: Any, last: Any, settings: dict[str, Any], deadline: Deadline, text: str) -> None:
+def test_texts(first: Any, last: PyMongoError, settings: dict[str, Any], deadline: Deadline, text: str) -> None:
     arguments = {"ordinary": settings.get("ordinary", True)}
     case = Case(**{name: value for name, value in settings.items() if name != "ordinary"})
     if first is not None:
         case.again(first())
-        text = f"no ({text})"
-    decision = case.after(last(), deadline, **arguments)
+    decision = case.after(last, deadline, **arguments)
     assert isinstance(decision, Raise)
+    error = decision.failure.error
     # An OperationFailure adds what the server answered.
-    assert str(decision.failure.error).partition(", full error")[0] == text
+    found = str(error).partition(", full error")[0]
+    assert found == (f"{error.args[0]} ({text})" if text else error.args[0])
 
 
 def test_an_earlier_error_tells_what_happened_to_the_retry() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import inf
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import pytest
 
@@ -46,8 +46,13 @@ from tests.support.operations import (
     write,
 )
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 NOW = 100.0
 AT_ONCE, LATER, NO_RETRY = RetryAction.with_duration(0), RetryAction.with_duration(2), RetryAction.no_retry()
+ATTEMPTS, TOKENS, NOT_RETRYABLE = RetryRefusal.ATTEMPTS, RetryRefusal.TOKENS, RetryRefusal.NOT_RETRYABLE
+REVISION = OverloadRetry.revision_2026_07()
 
 
 class Strategy(RetryStrategy):
@@ -62,6 +67,18 @@ class Strategy(RetryStrategy):
 
     def retry_after(self, request: RetryRequest, reason: RetryReason) -> RetryAction:
         raise AssertionError("the pure part asks nothing")
+
+
+class Decider(Strategy):
+    scope = "decides"
+
+
+class Names(Strategy):
+    codes = frozenset({24, 112})
+
+
+class NamesAndDecides(Names, Decider):
+    pass
 
 
 class IdempotentRead(Read):
@@ -83,20 +100,28 @@ class Case:
         reads: bool = True,
         writes: bool = True,
         context: dict[str, Any] | None = None,
-        policy: OverloadRetry | None = None,
+        policy: OverloadRetry | int = 1,
     ) -> None:
-        self.bucket = budget
-        self.operation = operation or IdempotentRead("db")
-        settings = RetrySettings(
-            policy or OverloadRetry(max_retries=1), budget, lambda: 0.5, retry_reads=reads, retry_writes=writes
-        )
+        """`policy`: if a number, that of the retries that the overload policy permits."""
+        policy = OverloadRetry(max_retries=policy) if isinstance(policy, int) else policy
+        settings = RetrySettings(policy, budget, lambda: 0.5, retry_reads=reads, retry_writes=writes)
         options = CallOptions(retry_strategy=strategy or Strategy(), context=context or {})
-        self.retry = Retry(settings, self.operation, deadline, options, NOW - 7)
+        self.retry = Retry(settings, operation or IdempotentRead("db"), deadline, options, NOW - 7)
 
     def after(self, error: PyMongoError, now: float = NOW, **facts: Any) -> Again | Raise | Ask:
-        closing = facts.pop("is_closing", False)
-        sharded = facts.pop("is_sharded", False)
-        return self.retry.after(failed(error, **facts), now, is_closing=closing, is_sharded=sharded)
+        given = {name: facts.pop(name, False) for name in ("is_closing", "is_sharded")}
+        return self.retry.after(failed(error, **facts), now, **given)
+
+    def finally_after(self, error: PyMongoError, **facts: Any) -> Raise | Ask:
+        """What follows once the specifications permit no more retries."""
+        while isinstance(decision := self.after(error, **facts), Again):
+            assert decision.rule is not RetryRule.STRATEGY
+        return decision
+
+    def again(self, error: PyMongoError, now: float = NOW, **facts: Any) -> Again:
+        decision = self.after(error, now, **facts)
+        assert isinstance(decision, Again)
+        return decision
 
     def ask(self, error: PyMongoError, now: float = NOW, **facts: Any) -> Ask:
         decision = self.after(error, now, **facts)
@@ -108,11 +133,14 @@ class Case:
         assert isinstance(decision, Raise)
         return decision.refusal
 
+    def concluded(self, error: PyMongoError, answer: RetryAction | StrategyFault, **facts: Any) -> Again | Raise:
+        """The decision after the strategy's answer."""
+        self.ask(error, **facts)
+        return self.retry.conclude(answer, NOW)
+
     def spent(self) -> Case:
         """After the one retry that the specification permits."""
-        decision = self.after(server_error(6, "RetryableWriteError"))
-        assert isinstance(decision, Again)
-        assert decision.rule is RetryRule.SPECIFICATION
+        assert self.again(code_6()).rule is RetryRule.SPECIFICATION
         return self
 
 
@@ -120,89 +148,75 @@ def code_6() -> PyMongoError:
     return server_error(6, "RetryableWriteError")
 
 
+def no_connection() -> PyMongoError:
+    return WaitQueueTimeoutError("x")
+
+
+def code_112() -> PyMongoError:
+    return server_error(112)
+
+
 # --- who is asked about what ---
+
+LOST: Final = RetryReason.CONNECTION_LOST_IN_FLIGHT
+READ, NUMBERED = (IdempotentRead, True), (Write, True)
+SENT: Final[list[tuple[PyMongoError, RetryReason]]] = [
+    (network_error(), LOST),
+    (server_error(91), RetryReason.FAILOVER),
+    (server_error(6), RetryReason.TEMPORARY_FAILURE),
+]
+UNSENT: Final[list[tuple[PyMongoError, RetryReason]]] = [
+    (AutoReconnect("x"), RetryReason.SERVER_NOT_AVAILABLE),
+    (WaitQueueTimeoutError("x"), RetryReason.CONNECTION_NOT_AVAILABLE),
+    (ServerSelectionTimeoutError("x"), RetryReason.NO_SUITABLE_SERVER),
+    (unsent(), RetryReason.NO_SUITABLE_SERVER),
+]
+DECLARED: Final[list[tuple[PyMongoError, RetryReason]]] = [
+    (server_error(2, "RetryableError"), RetryReason.RETRYABLE_ERROR),
+    (overload(), RetryReason.OVERLOAD),
+]
+UNKNOWN: Final = [server_error(2), server_error(11000), server_error(50), server_error(391), PyMongoError("x")]
+OPERATIONS: Final = [READ, NUMBERED, (IdempotentRead, False), (Write, False), (Read, False), (Other, False)]
+
+
+@pytest.mark.parametrize("strategy", [Strategy(), Decider(), FailFast(), type("Mine", (SpecificationRetry,), {})()])
+@pytest.mark.parametrize("policy", [OverloadRetry(max_retries=1), REVISION])
+@pytest.mark.parametrize(("make", "is_ordinary"), OPERATIONS)
+def test_who_is_asked_about_what(make: Any, is_ordinary: bool, policy: OverloadRetry, strategy: RetryStrategy) -> None:
+    def follows(error: PyMongoError) -> RetryReason | RetryRefusal | None:
+        case = Case(make("db"), strategy=strategy, policy=policy)
+        decision = case.finally_after(error, is_ordinary=is_ordinary)
+        if isinstance(decision, Raise):
+            return decision.refusal
+        assert decision.request.retry_attempts == 0 or strategy.scope == "adds"
+        assert decision.request.idempotent is is_safe
+        return decision.reason
+
+    # A repetition changes nothing: the operation is idempotent, or the server recognises the transaction number.
+    is_safe = make is IdempotentRead or (make is Write and is_ordinary)
+    # What was not sent may always be retried, and so may what the server declares as retryable.
+    for error, reason in UNSENT + DECLARED:
+        assert follows(error) is reason
+    # What may have happened only if that changes nothing.
+    for error, reason in SENT:
+        assert follows(error) is (reason if is_safe else NOT_RETRYABLE)
+    # Unknown errors never are. An authentication that was not repeated is one of them.
+    for error in UNKNOWN:
+        assert follows(error) is None
+    # Rule 4: the server does not declare such overload as retryable.
+    assert follows(server_error(462, "SystemOverloadedError")) is NOT_RETRYABLE
 
 
 def test_the_specifications_decide_first() -> None:
-    case = Case()
-    decision = case.after(code_6())
-    assert isinstance(decision, Again)
-    assert decision.rule is RetryRule.SPECIFICATION
-    assert isinstance(case.after(code_6()), Ask)
+    case = Case().spent()
+    assert case.ask(code_6()).request.retry_attempts == 1
 
 
 def test_the_default_is_not_asked() -> None:
-    case = Case(strategy=SpecificationRetry()).spent()
-    assert case.refused(code_6()) is RetryRefusal.ATTEMPTS
+    assert Case(strategy=SpecificationRetry()).spent().refused(code_6()) is ATTEMPTS
 
 
-def test_a_subclass_of_the_default_is_asked() -> None:
-    class Mine(SpecificationRetry):
-        pass
-
-    assert isinstance(Case(strategy=Mine()).spent().after(code_6()), Ask)
-
-
-@pytest.mark.parametrize("error", [server_error(2), server_error(11000), server_error(50), PyMongoError("x")])
-@pytest.mark.parametrize("make", [read, write, other])
-def test_unknown_errors_are_never_retried(make: Any, error: PyMongoError) -> None:
-    assert Case(make()).refused(error) is None
-
-
-@pytest.mark.parametrize("make", [Read, Write, Other, IdempotentRead])
-@pytest.mark.parametrize(
-    ("error", "reason"),
-    [
-        (AutoReconnect("x"), RetryReason.SERVER_NOT_AVAILABLE),
-        (WaitQueueTimeoutError("x"), RetryReason.CONNECTION_NOT_AVAILABLE),
-        (ServerSelectionTimeoutError("x"), RetryReason.NO_SUITABLE_SERVER),
-        (unsent(), RetryReason.NO_SUITABLE_SERVER),
-    ],
-)
-def test_what_was_not_sent_may_always_be_retried(make: Any, error: PyMongoError, reason: RetryReason) -> None:
-    ask = Case(make("db")).ask(error, is_ordinary=False)
-    assert ask.reason is reason
-    assert ask.request.idempotent is (make is IdempotentRead)
-
-
-@pytest.mark.parametrize("error", [network_error(), server_error(91), server_error(6)])
-@pytest.mark.parametrize(
-    ("make", "is_ordinary", "is_asked"),
-    [
-        (IdempotentRead, False, True),
-        (Write, True, True),  # with a txnNumber
-        (Write, False, False),
-        (Read, False, False),  # getMore
-        (Other, False, False),
-    ],
-)
-def test_what_may_have_happened_is_retried_if_that_changes_nothing(
-    error: PyMongoError, make: Any, is_ordinary: bool, is_asked: bool
-) -> None:
-    case = Case(make("db"))
-    decision = case.after(error, is_ordinary=is_ordinary)
-    if isinstance(decision, Again):
-        decision = case.after(error, is_ordinary=is_ordinary)
-    assert isinstance(decision, Ask) is is_asked
-    if isinstance(decision, Ask):
-        assert decision.request.idempotent
-    else:
-        assert decision.refusal is RetryRefusal.NOT_RETRYABLE
-
-
-@pytest.mark.parametrize("label", ["RetryableError"])
-def test_what_the_server_declares_as_retryable_may_be_retried_by_anything(label: str) -> None:
-    case = Case(other(), policy=OverloadRetry(max_retries=0))
-    assert case.ask(server_error(2, label), is_ordinary=False).reason is RetryReason.RETRYABLE_ERROR
-    assert case.ask(overload(), is_ordinary=False).reason is RetryReason.OVERLOAD
-
-
-def test_overload_that_the_server_does_not_declare_as_retryable_is_final() -> None:
-    for policy in (OverloadRetry(), OverloadRetry.revision_2026_07()):
-        case = Case(other(), policy=policy)
-        assert case.refused(server_error(462, "SystemOverloadedError")) is RetryRefusal.NOT_RETRYABLE
-
-
+@pytest.mark.parametrize("strategy", [Strategy(), Decider()])
 @pytest.mark.parametrize(
     ("kind", "reads", "writes", "is_asked"),
     [
@@ -215,21 +229,28 @@ def test_overload_that_the_server_does_not_declare_as_retryable_is_final() -> No
         (Kind.COMMAND, False, True, False),
     ],
 )
-def test_no_strategy_goes_beyond_the_options(kind: Kind, reads: bool, writes: bool, is_asked: bool) -> None:
+def test_no_strategy_goes_beyond_the_options(
+    kind: Kind, reads: bool, writes: bool, is_asked: bool, strategy: RetryStrategy
+) -> None:
     operation = {Kind.READ: read, Kind.WRITE: write, Kind.COMMAND: other}[kind]()
-    decision = Case(operation, reads=reads, writes=writes).after(WaitQueueTimeoutError("x"), is_ordinary=False)
-    assert isinstance(decision, Ask) is is_asked
+    decision = Case(operation, reads=reads, writes=writes, strategy=strategy).after(no_connection(), is_ordinary=False)
+    assert isinstance(decision, Ask if is_asked else Raise)
+    if isinstance(decision, Raise):
+        assert decision.refusal is (RetryRefusal.DISABLED if strategy.scope == "decides" else None)
 
 
 def test_nothing_is_asked_while_the_client_closes() -> None:
-    assert Case().spent().refused(code_6(), is_closing=True) is RetryRefusal.ATTEMPTS
+    assert Case().spent().refused(code_6(), is_closing=True) is ATTEMPTS
+    decision = Case(strategy=Decider()).after(overload(), is_closing=True)
+    assert isinstance(decision, Raise)
+    assert (decision.rule, decision.refusal) == (RetryRule.STRATEGY, RetryRefusal.CLOSED)
 
 
+@pytest.mark.parametrize("strategy", [Strategy(), Decider()])
 @pytest.mark.parametrize("deadline", [Deadline(NOW, inf, 1), Deadline(inf, NOW)])
-def test_nothing_is_asked_when_the_time_is_over(deadline: Deadline) -> None:
+def test_nothing_is_asked_when_the_time_is_over(deadline: Deadline, strategy: RetryStrategy) -> None:
     """It passed between two attempts, of which the strategy might have permitted the second."""
-    error = WaitQueueTimeoutError("x")
-    decision = Case(deadline=deadline).after(error)
+    decision = Case(deadline=deadline, strategy=strategy).after(no_connection())
     assert isinstance(decision, Raise)
     assert (decision.rule, decision.refusal) == (RetryRule.STRATEGY, RetryRefusal.DEADLINE)
     # The end of a cancel scope is no timeout of the driver.
@@ -254,114 +275,105 @@ def test_nothing_is_asked_about_a_cursor_whose_connection_is_lost(is_usable: boo
     assert isinstance(Case(operation).after(AutoReconnect("lost"), is_ordinary=False), Ask) is is_usable
 
 
-# --- the overload policy and the strategy ---
+# --- codes of a strategy's own ---
 
 
-def test_the_strategy_continues_where_the_policy_has_no_retries_left() -> None:
-    case = Case(budget=RetryBudget(3))
-    assert isinstance(case.after(overload()), Again)
-    case.ask(overload())
-    decision = case.retry.conclude(LATER, NOW)
-    assert isinstance(decision, Again)
-    assert (decision.rule, decision.delay, decision.is_paid) == (RetryRule.STRATEGY, 2, True)
-    assert case.bucket is not None
-    assert case.bucket.tokens == 1
+@pytest.mark.parametrize("strategy", [Names(), NamesAndDecides()])
+@pytest.mark.parametrize(("make", "is_ordinary"), [READ, NUMBERED, (Write, False), (Other, False)])
+def test_codes_that_a_strategy_names(strategy: RetryStrategy, make: Any, is_ordinary: bool) -> None:
+    case = Case(make("db"), strategy=strategy)
+    decision = case.after(code_112(), is_ordinary=is_ordinary)
+    assert isinstance(decision, Ask) is is_ordinary
+    if isinstance(decision, Ask):
+        assert decision.reason is RetryReason.NAMED_CODE
+        again = case.retry.conclude(LATER, NOW)
+        assert isinstance(again, Again)
+        assert (again.rule, again.is_paid) == (RetryRule.STRATEGY, False)
+        # Others are no business of the strategy.
+        assert case.refused(server_error(11000)) is NOT_RETRYABLE
+
+
+def test_where_a_code_is_not_asked_about() -> None:
+    assert Case(strategy=Names()).refused(code_112(), is_transactional=True) is None
+    # Before the command was sent, it is not its answer.
+    assert Case(strategy=Names()).refused(server_error(24), progress=Progress.NOT_SENT) is None
+
+
+# --- tokens ---
+
+ERRORS: Final[dict[str, Callable[[], PyMongoError]]] = {"O": overload, "h": code_6, "w": no_connection}
+
+
+@pytest.mark.parametrize(
+    ("strategy", "capacity", "taken", "retries", "errors", "tokens", "outcome"),
+    [
+        # The strategy continues where the policy has no retries left.
+        (Strategy(), 3, 0, 1, "OO", [2, 1], 2.1),
+        # What has no attempts left is refused without a token after the strategy has spoken.
+        (Strategy(), 0, 0, 0, "O", [], TOKENS),
+        # A strategy without a budget needs no token.
+        (Strategy(None), 0, 0, 5, "O" * 20, [0] * 20, 0),
+        (Strategy(None), 0, 0, 0, "OwO", [0] * 3, 0),
+        (Decider(None), 0, 0, 1, "O", [0], 0),
+        # Only errors with the label cost one. Of the failed retries, that of the specification brings one (rule 3);
+        # those of the strategy, which are free, do not.
+        (Strategy(), 10, 0, 1, "hh", [10, 10], 10),
+        (Strategy(), 10, 5, 1, "h" * 20, [5] + [6] * 19, 6.1),
+        # After an overload error every retry costs one. One that is not sent returns its token, so that a free one
+        # after it would reach the overloaded server.
+        (Strategy(), 2, 0, 0, "OwOO", [1, 1, 0], TOKENS),
+        # A paid retry brings its token back.
+        (Strategy(), 10, 5, 0, "O", [4], 5.1),
+        (Decider(), 2, 0, 1, "OOO", [1, 0], TOKENS),
+        # Nothing but its answers limits a strategy that decides.
+        (Decider(), 10, 0, 0, "h" * 30, [10] * 30, 10),
+        # An overload policy as a strategy decides about the budget of its retries; what took no token brings none.
+        (OverloadRetry(is_budgeted=False), 10, 1, 5, "OO", [9, 9], 9.1),
+    ],
+)
+def test_tokens(
+    strategy: RetryStrategy,
+    capacity: int,
+    taken: int,
+    retries: int,
+    errors: str,
+    tokens: list[float],
+    outcome: RetryRefusal | float,
+) -> None:
+    """`outcome`: the refusal of a retry after the last error, or what is left once the last retry has succeeded."""
+    budget = RetryBudget(capacity)
+    for _ in range(taken):
+        budget.take()
+    case = Case(strategy=strategy, budget=budget, policy=retries)
+    found, decision = list[float](), None
+    for letter in errors:
+        decision = case.after(ERRORS[letter]())
+        if isinstance(decision, Ask):
+            decision = case.retry.conclude(AT_ONCE, NOW)
+        if isinstance(decision, Again):
+            found.append(budget.tokens)
+    assert found == tokens
+    if isinstance(outcome, RetryRefusal):
+        assert isinstance(decision, Raise)
+        assert decision.refusal is outcome
+    else:
+        case.retry.succeeded()
+        assert budget.tokens == pytest.approx(outcome)
 
 
 def test_an_empty_bucket_is_final() -> None:
-    budget = RetryBudget(0)
-    case = Case(budget=budget, policy=OverloadRetry(max_retries=5))
-    assert case.refused(overload()) is RetryRefusal.TOKENS
-    # What has no attempts left is refused in the same way, after the strategy has spoken.
-    case = Case(budget=budget, policy=OverloadRetry(max_retries=0))
-    case.ask(overload())
-    decision = case.retry.conclude(AT_ONCE, NOW)
-    assert isinstance(decision, Raise)
-    assert (decision.rule, decision.refusal) == (RetryRule.STRATEGY, RetryRefusal.TOKENS)
-
-
-def test_a_strategy_without_a_budget_needs_no_token() -> None:
-    case = Case(budget=RetryBudget(0), strategy=Strategy(budget=None), policy=OverloadRetry(max_retries=5))
-    for _ in range(20):
-        case.ask(overload())
-        decision = case.retry.conclude(AT_ONCE, NOW)
-        assert isinstance(decision, Again)
-        assert not decision.is_paid
-    assert case.bucket is not None
-    assert case.bucket.tokens == 0
-
-
-def test_only_errors_with_the_label_cost_a_token() -> None:
-    case = Case(budget=RetryBudget(10)).spent()
-    case.ask(code_6())
-    decision = case.retry.conclude(AT_ONCE, NOW)
-    assert isinstance(decision, Again)
-    assert not decision.is_paid
-
-
-def test_after_an_overload_error_every_retry_costs_a_token() -> None:
-    """One that is not sent returns its token. A free one after it would reach the overloaded server."""
-    budget = RetryBudget(2)
-    case = Case(budget=budget, policy=OverloadRetry(max_retries=0))
-    case.ask(overload())
-    assert isinstance(case.retry.conclude(AT_ONCE, NOW), Again)
-    assert budget.tokens == 1
-    case.ask(WaitQueueTimeoutError("x"))
-    assert budget.tokens == 2
-    decision = case.retry.conclude(AT_ONCE, NOW)
-    assert isinstance(decision, Again)
-    assert decision.is_paid
-    assert budget.tokens == 1
-    case.ask(overload())
-    assert isinstance(case.retry.conclude(AT_ONCE, NOW), Again)
-    case.ask(overload())
-    decision = case.retry.conclude(AT_ONCE, NOW)
-    assert isinstance(decision, Raise)
-    assert decision.refusal is RetryRefusal.TOKENS
-    # Without a budget, none costs anything.
-    case = Case(budget=budget, strategy=Strategy(budget=None), policy=OverloadRetry(max_retries=0))
-    for error in (overload(), WaitQueueTimeoutError("x"), overload()):
-        case.ask(error)
-        assert isinstance(case.retry.conclude(AT_ONCE, NOW), Again)
-    assert budget.tokens == 0
+    assert Case(budget=RetryBudget(0), policy=5).refused(overload()) is TOKENS
 
 
 def test_a_backoff_of_the_policy_that_does_not_fit_is_final() -> None:
-    case = Case(deadline=Deadline(NOW + 0.04, inf, 1), policy=OverloadRetry())
+    case = Case(deadline=Deadline(NOW + 0.04, inf, 1), policy=5)
     assert case.refused(overload()) is RetryRefusal.DEADLINE
-
-
-def test_retries_of_a_strategy_bring_no_more_tokens_than_they_took() -> None:
-    budget = RetryBudget(10)
-    for _ in range(5):
-        budget.take()
-    case = Case(budget=budget).spent()
-    # The failed retry of the specification brings one (rule 3); those of the strategy, which are free, do not.
-    for _ in range(20):
-        case.ask(code_6())
-        assert isinstance(case.retry.conclude(AT_ONCE, NOW), Again)
-        assert budget.tokens == 6
-    case.retry.succeeded()
-    assert budget.tokens == 6.1
-
-
-def test_a_paid_retry_of_a_strategy_brings_its_token_back() -> None:
-    budget = RetryBudget(10)
-    for _ in range(5):
-        budget.take()
-    case = Case(budget=budget, policy=OverloadRetry(max_retries=0))
-    case.ask(overload())
-    case.retry.conclude(AT_ONCE, NOW)
-    assert budget.tokens == 4
-    case.retry.succeeded()
-    assert budget.tokens == 5.1
 
 
 def test_a_paid_retry_that_is_not_made_returns_its_token() -> None:
     budget = RetryBudget(10, per_server=3)
-    case = Case(budget=budget, policy=OverloadRetry(max_retries=0))
-    case.ask(overload(), address=("a", 1))
-    case.retry.conclude(AT_ONCE, NOW)
+    case = Case(budget=budget, policy=0)
+    case.concluded(overload(), AT_ONCE, address=("a", 1))
     assert (budget.tokens, budget.tokens_for(("a", 1))) == (9, 2)
     case.retry.gave_up()
     assert budget.is_full
@@ -389,16 +401,19 @@ def test_the_request() -> None:
         jitter=0.5,
         context={"isRobotRequest": True},
     )
+    assert Case().spent().ask(code_6()).request.remaining is None
 
 
 def test_reasons_and_attempts_add_up() -> None:
     case = Case().spent()
-    for attempts, error in enumerate([code_6(), network_error(), server_error(91), overload()], 1):
+    reauthenticated(case)
+    for attempts, error in enumerate([code_6(), network_error(), server_error(91), overload()], 2):
         assert case.ask(error).request.retry_attempts == attempts
         assert isinstance(case.retry.conclude(AT_ONCE, NOW), Again)
     request = case.ask(code_6()).request
-    assert request.retry_attempts == 5
+    assert request.retry_attempts == 6
     assert request.retry_reasons == {
+        RetryReason.REAUTHENTICATION_REQUIRED,
         RetryReason.TEMPORARY_FAILURE,
         RetryReason.CONNECTION_LOST_IN_FLIGHT,
         RetryReason.FAILOVER,
@@ -406,40 +421,32 @@ def test_reasons_and_attempts_add_up() -> None:
     }
 
 
-def test_without_a_limit() -> None:
-    assert Case().spent().ask(code_6()).request.remaining is None
-
-
 # --- what follows its answer ---
 
 
 def concluded(answer: RetryAction | StrategyFault, deadline: Deadline = NO_DEADLINE, **arguments: Any) -> Any:
     case = Case(deadline=deadline)
-    for _ in range(3):
-        if isinstance(case.after(WaitQueueTimeoutError("x")), Ask):
-            break
+    case.ask(no_connection())
     now = arguments.pop("now", NOW)
     return case, case.retry.conclude(answer, now, **arguments)
 
 
-def test_a_retry() -> None:
-    case, decision = concluded(LATER)
+@pytest.mark.parametrize("deadline", [NO_DEADLINE, Deadline(NOW + 2.001, inf, 3)])
+def test_a_retry(deadline: Deadline) -> None:
+    case, decision = concluded(LATER, deadline)
     assert isinstance(decision, Again)
     assert (decision.reason, decision.rule) == (RetryReason.CONNECTION_NOT_AVAILABLE, RetryRule.STRATEGY)
     assert (decision.delay, decision.deprioritize, case.retry.attempts) == (2, False, 2)
 
 
 def test_no_retry_keeps_the_refusal_of_the_specification() -> None:
-    case = Case().spent()
-    case.ask(code_6())
-    decision = case.retry.conclude(NO_RETRY, NOW)
-    assert isinstance(decision, Raise)
-    assert (decision.rule, decision.refusal) == (RetryRule.STRATEGY, RetryRefusal.ATTEMPTS)
+    decision = Case().spent().concluded(code_6(), NO_RETRY)
+    assert (decision.rule, decision.refusal) == (RetryRule.STRATEGY, ATTEMPTS)
 
 
 def test_no_retry_of_what_no_specification_covers() -> None:
     _, decision = concluded(NO_RETRY)
-    assert (decision.refusal, type(decision.failure.error)) == (RetryRefusal.NOT_RETRYABLE, WaitQueueTimeoutError)
+    assert (decision.refusal, type(decision.failure.error)) == (NOT_RETRYABLE, WaitQueueTimeoutError)
 
 
 @pytest.mark.parametrize(("left", "expires_after"), [(2.0, 2.0), (0.5, 0.5), (1.999, 1.999), (0.0, 0.0), (-3.0, 0.0)])
@@ -471,24 +478,17 @@ def test_the_end_of_a_cancel_scope_is_no_timeout_of_the_driver(limit: float) -> 
     assert (type(error), error.phase, case.retry.attempts) == (WaitQueueTimeoutError, None, 1)
 
 
-def test_a_delay_that_just_fits() -> None:
-    _, decision = concluded(LATER, Deadline(NOW + 2.001, inf, 3))
-    assert isinstance(decision, Again)
-
-
 def test_a_capped_delay_takes_no_token() -> None:
     budget = RetryBudget(5)
-    case = Case(budget=budget, deadline=Deadline(NOW + 1, inf, 1), policy=OverloadRetry(max_retries=0))
-    case.ask(overload())
-    assert isinstance(case.retry.conclude(LATER, NOW), ExpireAfter)
+    case = Case(budget=budget, deadline=Deadline(NOW + 1, inf, 1), policy=0)
+    assert isinstance(case.concluded(overload(), LATER), ExpireAfter)
     assert budget.is_full
 
 
 def test_a_reply_that_stands_is_not_lost_when_the_time_is_over() -> None:
-    case = Case(write(), deadline=Deadline(NOW + 1, inf, 1), policy=OverloadRetry(max_retries=0))
+    case = Case(write(), deadline=Deadline(NOW + 1, inf, 1), policy=0)
     reply = {"ok": 1, "writeConcernError": {"code": 91}}
-    case.ask(server_error(91, "RetryableError"), reply=reply, is_ordinary=False)
-    decision = case.retry.conclude(LATER, NOW)
+    decision = case.concluded(server_error(91, "RetryableError"), LATER, reply=reply, is_ordinary=False)
     assert isinstance(decision, ExpireAfter)
     assert decision.failure.reply is reply
 
@@ -502,15 +502,12 @@ def test_a_strategy_that_failed() -> None:
     case, decision = concluded(StrategyFault("raised KeyError: 'x'", "Traceback ...\nKeyError: 'x'\n"))
     error = decision.failure.error
     assert isinstance(error, RetryStrategyError)
-    text = "the operation failed, and its retry strategy Strategy raised KeyError: 'x'"
-    assert str(error) == text
+    assert str(error) == "the operation failed, and its retry strategy Strategy raised KeyError: 'x'"
     assert error.__notes__ == ["The exception of the retry strategy:\nTraceback ...\nKeyError: 'x'\n"]
     assert (decision.rule, decision.refusal) == (RetryRule.STRATEGY, RetryRefusal.STRATEGY_FAILED)
     case.retry.describe(error)
     assert error.retry_refusal == "strategy failed"
-
-
-def test_a_strategy_that_returned_nonsense_has_no_traceback() -> None:
+    # One that returned nonsense has no traceback.
     _, decision = concluded(StrategyFault("returned None instead of a RetryAction"))
     assert not hasattr(decision.failure.error, "__notes__")
 
@@ -522,117 +519,28 @@ def test_a_strategy_that_took_all_the_time() -> None:
 
 
 def test_a_mongos_that_failed_is_avoided_and_an_overloaded_server_too() -> None:
-    case = Case()
-    case.ask(WaitQueueTimeoutError("x"), is_sharded=True)
-    decision = case.retry.conclude(AT_ONCE, NOW)
-    assert isinstance(decision, Again)
-    assert decision.deprioritize
-    case = Case(policy=OverloadRetry(max_retries=0))
-    case.ask(overload())
-    decision = case.retry.conclude(AT_ONCE, NOW)
-    assert isinstance(decision, Again)
-    assert decision.deprioritize
+    for error, is_sharded in ((no_connection(), True), (overload(), False)):
+        assert Case(policy=0).concluded(error, AT_ONCE, is_sharded=is_sharded).deprioritize
 
 
 # --- strategies that decide in place of the specifications ---
 
 
-class Decider(Strategy):
-    scope = "decides"
-
-
+@pytest.mark.parametrize("strategy", [Decider(), FailFast()])
 @pytest.mark.parametrize("make", [IdempotentRead, Write])
-@pytest.mark.parametrize(
-    ("error", "reason"),
-    [
-        (overload(), RetryReason.OVERLOAD),
-        (server_error(2, "RetryableError"), RetryReason.RETRYABLE_ERROR),
-        (code_6(), RetryReason.TEMPORARY_FAILURE),
-        (server_error(91, "RetryableWriteError"), RetryReason.FAILOVER),
-        (network_error(), RetryReason.CONNECTION_LOST_IN_FLIGHT),
-        (AutoReconnect("x"), RetryReason.SERVER_NOT_AVAILABLE),
-    ],
-)
-def test_a_strategy_that_decides_is_asked_first_and_its_refusal_is_final(
-    make: Any, error: PyMongoError, reason: RetryReason
+@pytest.mark.parametrize("error", [overload(), server_error(2, "RetryableError"), code_6(), network_error()])
+def test_the_refusal_of_a_strategy_that_decides_is_final(
+    make: Any, error: PyMongoError, strategy: RetryStrategy
 ) -> None:
-    case = Case(make("db"), strategy=Decider(), budget=RetryBudget(10), policy=OverloadRetry())
+    case = Case(make("db"), strategy=strategy, budget=RetryBudget(10), policy=5)
     ask = case.ask(error)
-    assert (ask.reason, ask.request.retry_attempts) == (reason, 0)
-    decision = case.retry.conclude(NO_RETRY, NOW)
+    answer = strategy.retry_after(ask.request, ask.reason) if isinstance(strategy, FailFast) else NO_RETRY
+    assert isinstance(answer, RetryAction)
+    decision = case.retry.conclude(answer, NOW)
     assert isinstance(decision, Raise)
-    assert (decision.rule, decision.refusal) == (RetryRule.STRATEGY, RetryRefusal.NOT_RETRYABLE)
+    assert (decision.rule, decision.refusal) == (RetryRule.STRATEGY, NOT_RETRYABLE)
     assert decision.failure.error is error
     assert case.retry.attempts == 1
-
-
-def test_nothing_but_its_answers_limits_a_strategy_that_decides() -> None:
-    case = Case(strategy=Decider(), policy=OverloadRetry(max_retries=0))
-    for _ in range(30):
-        case.ask(code_6())
-        decision = case.retry.conclude(LATER, NOW)
-        assert isinstance(decision, Again)
-        assert (decision.rule, decision.delay, decision.is_paid) == (RetryRule.STRATEGY, 2, False)
-
-
-def test_tokens_of_a_strategy_that_decides() -> None:
-    budget = RetryBudget(2)
-    case = Case(strategy=Decider(), budget=budget)
-    for tokens in (1, 0):
-        case.ask(overload())
-        assert isinstance(case.retry.conclude(AT_ONCE, NOW), Again)
-        assert budget.tokens == tokens
-    case.ask(overload())
-    decision = case.retry.conclude(AT_ONCE, NOW)
-    assert isinstance(decision, Raise)
-    assert (decision.rule, decision.refusal) == (RetryRule.STRATEGY, RetryRefusal.TOKENS)
-    case = Case(strategy=Decider(budget=None), budget=budget)
-    case.ask(overload())
-    assert isinstance(case.retry.conclude(AT_ONCE, NOW), Again)
-
-
-@pytest.mark.parametrize("make", [Read, Write, Other])
-@pytest.mark.parametrize("error", [network_error(), server_error(6)])
-def test_a_strategy_that_decides_may_not_permit_what_does_harm(make: Any, error: PyMongoError) -> None:
-    case = Case(make("db"), strategy=Decider())
-    assert case.refused(error, is_ordinary=False) is RetryRefusal.NOT_RETRYABLE
-
-
-@pytest.mark.parametrize(
-    ("arguments", "facts", "refusal"),
-    [
-        ({"reads": False}, {}, RetryRefusal.DISABLED),
-        ({}, {"is_closing": True}, RetryRefusal.CLOSED),
-        ({"deadline": Deadline(NOW, inf, 1)}, {}, RetryRefusal.DEADLINE),
-    ],
-)
-def test_where_a_strategy_that_decides_is_not_asked(
-    arguments: dict[str, Any], facts: dict[str, Any], refusal: RetryRefusal
-) -> None:
-    decision = Case(strategy=Decider(), **arguments).after(overload(), **facts)
-    assert isinstance(decision, Raise)
-    assert (decision.rule, decision.refusal) == (RetryRule.STRATEGY, refusal)
-
-
-def test_rule_4_and_unknown_errors_bind_a_strategy_that_decides() -> None:
-    case = Case(strategy=Decider())
-    assert case.refused(server_error(462, "SystemOverloadedError")) is RetryRefusal.NOT_RETRYABLE
-    assert Case(strategy=Decider()).refused(server_error(2)) is None
-
-
-def test_always_retried_under_a_strategy_that_decides() -> None:
-    for strategy in (Decider(), FailFast()):
-        decision = reauthenticated(Case(strategy=strategy))
-        assert isinstance(decision, Again)
-        assert decision.rule is RetryRule.ALWAYS
-
-
-@pytest.mark.parametrize("error", [overload(), code_6(), network_error(), AutoReconnect("x")])
-def test_fail_fast(error: PyMongoError) -> None:
-    strategy = FailFast()
-    case = Case(strategy=strategy, policy=OverloadRetry())
-    ask = case.ask(error)
-    assert isinstance(case.retry.conclude(strategy.retry_after(ask.request, ask.reason), NOW), Raise)
 
 
 # --- the overload policy of a block ---
@@ -640,67 +548,14 @@ def test_fail_fast(error: PyMongoError) -> None:
 
 @pytest.mark.parametrize("retries", [0, 1, 9])
 def test_an_overload_policy_as_a_strategy_takes_the_place_of_the_clients(retries: int) -> None:
-    case = Case(strategy=OverloadRetry(max_retries=retries, base_backoff=1.0), policy=OverloadRetry())
+    case = Case(strategy=OverloadRetry(max_retries=retries, base_backoff=1.0), policy=5)
     for number in range(retries):
-        decision = case.after(overload())
-        assert isinstance(decision, Again)
+        decision = case.again(overload())
         assert (decision.rule, decision.delay) == (RetryRule.OVERLOAD_POLICY, 0.5 * min(10.0, 2.0**number))
         assert decision.deprioritize
-    assert case.refused(overload()) is RetryRefusal.ATTEMPTS
-
-
-def test_ordinary_retries_remain_beside_an_overload_policy_as_a_strategy() -> None:
-    case = Case(strategy=OverloadRetry(max_retries=0))
-    decision = case.after(code_6())
-    assert isinstance(decision, Again)
-    assert decision.rule is RetryRule.SPECIFICATION
-
-
-def test_an_overload_policy_as_a_strategy_decides_about_the_budget_of_its_retries() -> None:
-    budget = RetryBudget(10)
-    case = Case(strategy=OverloadRetry(is_budgeted=False), policy=OverloadRetry(), budget=budget)
-    assert budget.take()
-    for error in (overload(), server_error(2, "RetryableError"), server_error(2, "RetryableError")):
-        decision = case.after(error)
-        assert isinstance(decision, Again)
-        assert not decision.is_paid
-    case.retry.succeeded()
-    # What took no token brings none: this counts as the success of a first attempt.
-    assert budget.tokens == 9.1
-
-
-# --- codes of a strategy's own ---
-
-
-class Names(Strategy):
-    codes = frozenset({24, 112})
-
-
-@pytest.mark.parametrize("strategy", [Names(), type("Both", (Names, Decider), {})()])
-@pytest.mark.parametrize(
-    ("make", "is_ordinary"), [(IdempotentRead, True), (Write, True), (Write, False), (Other, False)]
-)
-def test_codes_that_a_strategy_names(strategy: RetryStrategy, make: Any, is_ordinary: bool) -> None:
-    case = Case(make("db"), strategy=strategy)
-    decision = case.after(server_error(112), is_ordinary=is_ordinary)
-    assert isinstance(decision, Ask) is is_ordinary
-    if isinstance(decision, Ask):
-        assert decision.reason is RetryReason.NAMED_CODE
-        again = case.retry.conclude(LATER, NOW)
-        assert isinstance(again, Again)
-        assert (again.rule, again.is_paid) == (RetryRule.STRATEGY, False)
-        # Others are no business of the strategy.
-        assert case.refused(server_error(11000)) is RetryRefusal.NOT_RETRYABLE
-
-
-def test_a_code_in_a_transaction_is_not_asked_about() -> None:
-    case = Case(strategy=Names())
-    assert case.refused(server_error(112), is_transactional=True) is None
-
-
-def test_a_named_code_before_the_command_was_sent_is_not_its_answer() -> None:
-    case = Case(strategy=Names())
-    assert case.refused(server_error(24), progress=Progress.NOT_SENT) is None
+    assert case.refused(overload()) is ATTEMPTS
+    # Ordinary retries remain beside it.
+    Case(strategy=OverloadRetry(max_retries=retries)).spent()
 
 
 # --- always retried ---
@@ -712,8 +567,9 @@ def reauthenticated(case: Case, connection: int = 1, now: float = NOW) -> Again 
 
 
 @pytest.mark.parametrize("make", [read, write, other])
-def test_always_retried_with_a_controlled_backoff_and_a_hard_limit(make: Any) -> None:
-    case = Case(make(), reads=False, writes=False, budget=RetryBudget(0))
+@pytest.mark.parametrize("strategy", [Strategy(), Decider(), FailFast()])
+def test_always_retried_with_a_controlled_backoff_and_a_hard_limit(make: Any, strategy: RetryStrategy) -> None:
+    case = Case(make(), reads=False, writes=False, budget=RetryBudget(0), strategy=strategy)
     for number, delay in enumerate([0.001, 0.01, 0.05, 0.1, 0.5, 1.0], 1):
         decision = reauthenticated(case, number)
         assert isinstance(decision, Again)
@@ -724,31 +580,21 @@ def test_always_retried_with_a_controlled_backoff_and_a_hard_limit(make: Any) ->
     assert not case.retry.has_reauthenticated((("a", 1), 7))
     decision = reauthenticated(case, 7)
     assert isinstance(decision, Raise)
-    assert (decision.rule, decision.refusal) == (RetryRule.ALWAYS, RetryRefusal.ATTEMPTS)
+    assert (decision.rule, decision.refusal) == (RetryRule.ALWAYS, ATTEMPTS)
 
 
 def test_always_retried_is_no_ordinary_retry() -> None:
-    case = Case(strategy=SpecificationRetry(), policy=OverloadRetry(), budget=RetryBudget(100))
-    assert case.bucket is not None
-    case.bucket.take()
+    budget = RetryBudget(100)
+    case = Case(strategy=SpecificationRetry(), policy=5, budget=budget)
+    budget.take()
     reauthenticated(case)
     assert case.retry.retries == 0
-    decision = case.after(overload())
-    assert isinstance(decision, Again)
-    assert decision.delay == 0.05, "the first step of the backoff"
+    assert case.again(overload()).delay == 0.05, "the first step of the backoff"
     reauthenticated(case, 2)
-    assert case.bucket.tokens == 99, "one taken, one returned by the retry that failed otherwise"
+    assert budget.tokens == 99, "one taken, one returned by the retry that failed otherwise"
     case.retry.succeeded()
-    assert case.bucket.tokens == 99.1
+    assert budget.tokens == 99.1
     assert case.retry.attempts == 4
-
-
-def test_a_strategy_is_told_of_it() -> None:
-    case = Case().spent()
-    reauthenticated(case)
-    request = case.ask(code_6()).request
-    assert request.retry_attempts == 2
-    assert RetryReason.REAUTHENTICATION_REQUIRED in request.retry_reasons
 
 
 def test_always_retried_while_there_is_time_also_while_closing() -> None:
@@ -759,33 +605,29 @@ def test_always_retried_while_there_is_time_also_while_closing() -> None:
     assert isinstance(case.after(server_error(391), reauthenticated=(("a", 1), 1), now=NOW - 1, is_closing=True), Again)
 
 
-def test_a_reauthentication_that_was_not_possible_is_an_error_like_others() -> None:
-    assert Case().refused(server_error(391)) is None
-
-
 # --- amplification ---
 
 
 @pytest.mark.parametrize("make", [IdempotentRead, Write, Other])
-def test_every_shipped_strategy_stops_without_a_limit_of_its_own(make: Any) -> None:
-    for strategy in (SpecificationRetry(), BestEffort(), OverloadRetry(), OverloadRetry.revision_2026_07()):
-        case = Case(make("db"), strategy=strategy, budget=RetryBudget(10), policy=OverloadRetry(max_retries=2))
-        now, sent = NOW, 0
-        while sent < 1000:
-            sent += 1
-            decision = case.after(overload(), now)
-            if isinstance(decision, Ask):
-                answer = strategy.retry_after(decision.request, decision.reason)
-                if not isinstance(answer, RetryAction):
-                    with pytest.raises(StopIteration) as caught:
-                        answer.send(None)
-                    answer = caught.value.value
-                decision = case.retry.conclude(answer, now)
-            if isinstance(decision, Raise):
-                break
-            now += decision.delay
-        # The policy's two retries, and with a strategy as many as it permits or as there are tokens.
-        expected = {SpecificationRetry: 3, BestEffort: 11, OverloadRetry: 6}[type(strategy)]
-        if strategy == OverloadRetry.revision_2026_07():
-            expected = 3
-        assert sent == expected, strategy
+@pytest.mark.parametrize(
+    ("strategy", "attempts"),
+    # The policy's two retries, and with a strategy as many as it permits or as there are tokens.
+    [(SpecificationRetry(), 3), (BestEffort(), 11), (OverloadRetry(), 6), (REVISION, 3)],
+)
+def test_every_shipped_strategy_stops_without_a_limit_of_its_own(make: Any, strategy: Any, attempts: int) -> None:
+    case = Case(make("db"), strategy=strategy, budget=RetryBudget(10), policy=2)
+    now, sent = NOW, 0
+    while sent < 1000:
+        sent += 1
+        decision = case.after(overload(), now)
+        if isinstance(decision, Ask):
+            answer = strategy.retry_after(decision.request, decision.reason)
+            if not isinstance(answer, RetryAction):
+                with pytest.raises(StopIteration) as caught:
+                    answer.send(None)
+                answer = caught.value.value
+            decision = case.retry.conclude(answer, now)
+        if isinstance(decision, Raise):
+            break
+        now += decision.delay
+    assert sent == attempts

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -15,79 +16,52 @@ NUMBERS = ("token_capacity", "base_backoff", "max_backoff")
 FLAGS = ("is_budgeted", "needs_both_labels", "retargets")
 
 
-def made_with(name: str, value: Any) -> OverloadRetry:
-    fields: dict[str, Any] = {name: value}
-    return OverloadRetry(**fields)
+OUT_OF_RANGE = [-1, 2**53 + 1, 10**400]
+Row = tuple[tuple[str, ...], list[Any], type[Exception], str, list[Any]]
+# Fields, values that they may have, and others with what the error says.
+ROWS: list[Row] = [
+    (
+        INTEGERS,
+        [0, 1, 7, 2**53],
+        TypeError,
+        "a non-negative integer",
+        ["5", None, True, [5], 5j, 1.0, 2.5, math.nan, math.inf],
+    ),
+    (INTEGERS, [], ValueError, r"a non-negative integer, at most 2\*\*53", OUT_OF_RANGE),
+    (
+        NUMBERS,
+        [0, 1, 7, 2**53, 0.0, 0.25, 2.0**53],
+        TypeError,
+        "a non-negative number",
+        ["5", None, True, [5], 5j],
+    ),
+    (
+        NUMBERS,
+        [],
+        ValueError,
+        r"a non-negative number, at most 2\*\*53",
+        [*OUT_OF_RANGE, -0.1, math.nan, math.inf, -math.inf],
+    ),
+    (FLAGS, [True, False], TypeError, "True or False", [0, 1, "true", None]),
+    (("handshake",), [True, False, "2"], TypeError, "True, False or a string", [None, 2]),
+]
+
+
+@pytest.mark.parametrize(("names", "good", "kind", "wanted", "wrong"), ROWS)
+def test_values(names: tuple[str, ...], good: list[Any], kind: type[Exception], wanted: str, wrong: list[Any]) -> None:
+    for name in names:
+        for value in good:
+            assert getattr(replace(OverloadRetry(), **{name: value}), name) == value
+        for value in wrong:
+            fields = {name: value}
+            with pytest.raises(kind, match=f"^{name} must be {wanted}, not {re.escape(repr(value))}$"):
+                OverloadRetry(**fields)
 
 
 def test_every_field_is_checked() -> None:
-    assert {*INTEGERS, *NUMBERS, *FLAGS, "handshake"} == set(OverloadRetry.__dataclass_fields__)
-
-
-@pytest.mark.parametrize("name", [*INTEGERS, *NUMBERS])
-@pytest.mark.parametrize("value", [0, 1, 7, 2**53])
-def test_numbers(name: str, value: int) -> None:
-    assert getattr(made_with(name, value), name) == value
-
-
-@pytest.mark.parametrize("name", NUMBERS)
-@pytest.mark.parametrize("value", [0.0, 0.25, 2.0**53])
-def test_fractions(name: str, value: float) -> None:
-    assert getattr(made_with(name, value), name) == value
-
-
-@pytest.mark.parametrize("name", [*INTEGERS, *NUMBERS])
-@pytest.mark.parametrize("value", ["5", None, True, [5], 5j])
-def test_wrong_types_of_numbers(name: str, value: Any) -> None:
-    noun = "integer" if name in INTEGERS else "number"
-    with pytest.raises(TypeError, match=f"^{name} must be a non-negative {noun}, not "):
-        made_with(name, value)
-
-
-@pytest.mark.parametrize("name", INTEGERS)
-@pytest.mark.parametrize("value", [1.0, 2.5, math.nan, math.inf])
-def test_fractions_where_integers_are_wanted(name: str, value: float) -> None:
-    with pytest.raises(TypeError, match=f"^{name} must be a non-negative integer, not "):
-        made_with(name, value)
-
-
-@pytest.mark.parametrize("name", [*INTEGERS, *NUMBERS])
-@pytest.mark.parametrize("value", [-1, 2**53 + 1, 10**400])
-def test_integers_out_of_range(name: str, value: int) -> None:
-    with pytest.raises(ValueError, match=f"^{name} must be a non-negative .*, at most 2\\*\\*53, not {value}$"):
-        made_with(name, value)
-
-
-@pytest.mark.parametrize("name", NUMBERS)
-@pytest.mark.parametrize("value", [-0.1, math.nan, math.inf, -math.inf])
-def test_numbers_out_of_range(name: str, value: float) -> None:
-    with pytest.raises(ValueError, match=f"^{name} must be a non-negative number, at most 2\\*\\*53, not {value}$"):
-        made_with(name, value)
-
-
-@pytest.mark.parametrize("name", FLAGS)
-@pytest.mark.parametrize("value", [0, 1, "true", None])
-def test_flags(name: str, value: Any) -> None:
-    with pytest.raises(TypeError, match=f"^{name} must be True or False, not {value!r}$"):
-        made_with(name, value)
-
-
-@pytest.mark.parametrize("value", [True, False, "2"])
-def test_handshake(value: Any) -> None:
-    assert OverloadRetry(handshake=value).handshake == value
-
-
-@pytest.mark.parametrize(
-    ("value", "error", "text"),
-    [
-        (None, TypeError, "handshake must be True, False or a string, not None"),
-        (2, TypeError, "handshake must be True, False or a string, not 2"),
-        ("", ValueError, "handshake must not be an empty string"),
-    ],
-)
-def test_wrong_handshakes(value: Any, error: type[Exception], text: str) -> None:
-    with pytest.raises(error, match=f"^{text}$"):
-        OverloadRetry(handshake=value)
+    assert {name for names, *_ in ROWS for name in names} == set(OverloadRetry.__dataclass_fields__)
+    with pytest.raises(ValueError, match=r"^handshake must not be an empty string$"):
+        OverloadRetry(handshake="")
 
 
 def test_options_are_checked_as_well() -> None:

@@ -60,31 +60,27 @@ def ask(strategy: RetryStrategy, reason: RetryReason = RetryReason.OVERLOAD, **c
 # --- actions ---
 
 
-@pytest.mark.parametrize("seconds", [0, 0.0, 0.001, 1, 2.5, 2**53])
-def test_durations(seconds: float) -> None:
-    assert RetryAction.with_duration(seconds).duration == seconds
+def test_durations() -> None:
+    for seconds in (0, 0.0, 0.001, 1, 2.5, 2**53):
+        assert RetryAction.with_duration(seconds).duration == RetryAction(seconds).duration == seconds
+    assert NO_RETRY.duration is None
 
 
-def test_no_retry_has_no_duration() -> None:
-    assert RetryAction.no_retry().duration is None
-
-
-@pytest.mark.parametrize("value", ["1", None, True, False, [1], 1j, object()])
-def test_durations_of_wrong_types(value: Any) -> None:
-    with pytest.raises(TypeError, match=r"^seconds must be a non-negative number of seconds, not "):
-        RetryAction.with_duration(value)
-
-
-@pytest.mark.parametrize("value", [-1, -0.001, math.nan, math.inf, -math.inf, 2**53 + 1])
-def test_durations_out_of_range(value: float) -> None:
-    with pytest.raises(ValueError, match=r"^seconds must be a non-negative number of seconds, at most "):
-        RetryAction.with_duration(value)
-
-
-@pytest.mark.parametrize("value", ["1", True, math.nan, -1])
-def test_the_constructor_checks_as_well(value: Any) -> None:
-    with pytest.raises((TypeError, ValueError), match=r"^duration must be"):
-        RetryAction(value)
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        (TypeError, ["1", True, False, [1], 1j, object()]),
+        (ValueError, [-1, -0.001, math.nan, math.inf, -math.inf, 2**53 + 1]),
+    ],
+)
+def test_wrong_durations(kind: type[Exception], values: list[Any]) -> None:
+    for value in values:
+        with pytest.raises(kind, match=r"^seconds must be a non-negative number of seconds, (not|at most) "):
+            RetryAction.with_duration(value)
+        with pytest.raises(kind, match=r"^duration must be a non-negative number of seconds, (not|at most) "):
+            RetryAction(value)
+    with pytest.raises(TypeError, match=r"^seconds must be"):
+        RetryAction.with_duration(None)  # type: ignore[arg-type]  # what is refused
 
 
 def test_actions_and_requests_do_not_change() -> None:
@@ -110,11 +106,6 @@ def test_fail_fast_permits_nothing_and_leaves_nothing_to_others(reason: RetryRea
     assert motorlite.retry.FailFast is FailFast
 
 
-def test_scopes_of_the_others() -> None:
-    for strategy in (SpecificationRetry(), BestEffort(), OverloadRetry()):
-        assert (strategy.scope, strategy.codes) == ("adds", frozenset())
-
-
 @pytest.mark.parametrize(
     ("name", "value", "error", "text"),
     [
@@ -133,21 +124,25 @@ def test_wrong_attributes_are_found_where_the_strategy_is_set(
         as_retry_strategy(strategy)
 
 
+def test_the_others_leave_the_rest_to_the_specifications() -> None:
+    for strategy in (SpecificationRetry(), BestEffort(), OverloadRetry()):
+        assert (strategy.scope, strategy.codes, strategy.budget) == ("adds", frozenset(), "client")
+    assert BestEffort(budget=None).budget is OverloadRetry.revision_2026_07().budget is None
+
+
 # --- best effort ---
 
 
-def test_the_backoff_doubles_from_1_to_500_ms() -> None:
-    delays = [exponential_backoff(attempts) for attempts in range(12)]
-    assert delays == [0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.5, 0.5, 0.5]
-    assert exponential_backoff(10**9) == 0.5
-
-
-@pytest.mark.parametrize("attempts", [0, 1, 5, 100])
-def test_best_effort_backs_off(attempts: int) -> None:
-    expected = RetryAction.with_duration(exponential_backoff(attempts))
-    assert ask(BestEffort(), retry_attempts=attempts) == expected
-    # The server's own numbers are for the overload policy: a strategy has its own.
-    assert ask(BestEffort(), retry_attempts=attempts, server_hint=5.0) == expected
+@pytest.mark.parametrize("hint", [None, 5.0])
+def test_best_effort_backs_off(hint: float | None) -> None:
+    """From 1 to 500 ms. The server's own numbers are for the overload policy: a strategy has its own."""
+    expected = [0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.5, 0.5, 0.5]
+    assert [ask(BestEffort(), retry_attempts=number, server_hint=hint).duration for number in range(12)] == expected
+    assert [exponential_backoff(number) for number in range(12)] == expected
+    assert ask(BestEffort(), retry_attempts=10**9, server_hint=hint).duration == 0.5
+    # Or as one wants.
+    mine = BestEffort(lambda attempts: attempts * 0.25)
+    assert ask(mine, retry_attempts=3, server_hint=hint) == RetryAction.with_duration(0.75)
 
 
 @pytest.mark.parametrize("reason", RetryReason)
@@ -155,11 +150,6 @@ def test_best_effort_backs_off(attempts: int) -> None:
 def test_best_effort_retries_what_is_safe(reason: RetryReason, idempotent: bool) -> None:
     action = ask(BestEffort(), reason, idempotent=idempotent)
     assert (action != NO_RETRY) is (idempotent or reason.allows_non_idempotent_retry)
-
-
-def test_a_backoff_of_ones_own() -> None:
-    strategy = BestEffort(lambda attempts: attempts * 0.25)
-    assert ask(strategy, retry_attempts=3) == RetryAction.with_duration(0.75)
 
 
 def test_best_effort_gives_up_where_nothing_else_limits_the_time() -> None:
@@ -197,12 +187,6 @@ def test_wrong_arguments(arguments: Any, error: type[Exception], text: str) -> N
         BestEffort(**arguments)
 
 
-def test_budgets() -> None:
-    assert (BestEffort().budget, BestEffort(budget=None).budget) == ("client", None)
-    assert (OverloadRetry().budget, OverloadRetry.revision_2026_07().budget) == ("client", None)
-    assert SpecificationRetry().budget == "client"
-
-
 # --- the specifications ---
 
 
@@ -214,25 +198,30 @@ def test_the_specifications_add_nothing_to_themselves(reason: RetryReason) -> No
 
 # --- the overload policy as a strategy ---
 
-
-def test_the_overload_policy_backs_off_after_both_labels() -> None:
-    delays = [ask(OverloadRetry(), retry_attempts=i, error_labels=BOTH, jitter=1.0).duration for i in range(6)]
-    assert delays == [0.1, 0.2, 0.4, 0.8, 1.6, None]
-    assert ask(OverloadRetry(), error_labels=BOTH).duration == 0.05
-    assert ask(OverloadRetry(), error_labels=BOTH, jitter=1.0, server_hint=0.02).duration == 0.02
+ONE_LABEL = [frozenset({"RetryableError"}), frozenset({"SystemOverloadedError"}), frozenset()]
 
 
-def test_the_overload_policy_and_other_labels() -> None:
-    assert ask(OverloadRetry(), error_labels=frozenset({"RetryableError"})).duration == 0
-    assert ask(OverloadRetry(), error_labels=frozenset({"SystemOverloadedError"})) == NO_RETRY
-    assert ask(OverloadRetry(), RetryReason.FAILOVER, idempotent=True) == NO_RETRY
-
-
-def test_the_later_revision_as_a_strategy() -> None:
-    later = OverloadRetry.revision_2026_07()
-    delays = [ask(later, retry_attempts=i, error_labels=BOTH, jitter=1.0).duration for i in range(3)]
-    assert delays == [0.2, 0.4, None]
-    assert ask(later, error_labels=frozenset({"RetryableError"})) == NO_RETRY
+@pytest.mark.parametrize(
+    ("policy", "delays", "alone"),
+    [
+        (OverloadRetry(), [0.1, 0.2, 0.4, 0.8, 1.6, None], [0, None, None]),
+        (OverloadRetry.revision_2026_07(), [0.2, 0.4, None], [None, None, None]),
+    ],
+)
+def test_the_overload_policy_goes_by_labels(
+    policy: OverloadRetry, delays: list[float | None], alone: list[float | None]
+) -> None:
+    """It backs off after both."""
+    found = [
+        ask(policy, retry_attempts=number, error_labels=BOTH, jitter=1.0).duration for number in range(len(delays))
+    ]
+    assert found == delays
+    assert ask(policy, error_labels=BOTH).duration == (delays[0] or 0) * 0.5
+    assert [
+        ask(policy, RetryReason.FAILOVER, idempotent=True, error_labels=labels).duration for labels in ONE_LABEL
+    ] == alone
+    hinted = ask(policy, error_labels=BOTH, jitter=1.0, server_hint=0.02).duration
+    assert hinted == pytest.approx(0.02 * (delays[0] or 0) / 0.1)
 
 
 def test_the_overload_policy_as_a_strategy_has_no_tokens_of_its_own() -> None:
