@@ -19,7 +19,7 @@ from motorlite.errors import (
     PoolClosedError,
     WaitQueueTimeoutError,
 )
-from motorlite.testing.scripted import Close, Hang, ScriptedDeployment, failure
+from motorlite.testing.scripted import Hang, ScriptedDeployment, failure
 from tests.support.kept_errors import is_kept_copy
 from tests.support.pools import pool_on, settle, slow, start
 
@@ -138,16 +138,6 @@ async def test_what_perished_is_closed_after_the_event_that_begins_the_check_out
         subject.pool.check_in(connection)
 
 
-async def test_one_of_two_perished(deployment: ScriptedDeployment) -> None:
-    async with pool_on(deployment) as subject:
-        one, two = await subject.idle(2)
-        one.stream.abort()
-        subject.words()
-        assert await subject.check_out() is two
-        assert subject.words() == ["check-out started", "closed 1 error", "checked out 2"]
-        subject.pool.check_in(two)
-
-
 async def test_a_foreign_connection_is_refused_before_anything_is_told(deployment: ScriptedDeployment) -> None:
     async with pool_on(deployment) as subject:
         connection = await subject.check_out()
@@ -210,34 +200,28 @@ async def test_a_failure_that_concerns_nobody_is_told_to_the_topology(deployment
         assert subject.words() == ["created 1", "pool cleared", "closed 1 error"]
 
 
-async def test_a_bug_while_connecting_is_told_to_who_waits(
-    deployment: ScriptedDeployment, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("kind", [ValueError, TypeError, ZeroDivisionError])
+@pytest.mark.parametrize("is_waited_for", [True, False])
+async def test_a_bug_while_connecting_is_told_to_who_waits_or_logged(
+    deployment: ScriptedDeployment, caplog: pytest.LogCaptureFixture, is_waited_for: bool, kind: type[Exception]
 ) -> None:
-    def bug() -> Any:
-        raise ZeroDivisionError("a bug")
-
-    deployment["a:1"].connect_error = bug
+    server: Any = deployment["a:1"]
+    server.connect_error = lambda: kind("nobody thought of it")
     caplog.set_level(logging.DEBUG, "motorlite.client")
-    async with pool_on(deployment) as subject:
-        with pytest.raises(PoolClearedError, match="a connection could not be made: ZeroDivisionError"):
-            await subject.check_out()
+    async with pool_on(deployment, max_size=1, min_size=0 if is_waited_for else 1) as subject:
+        if is_waited_for:
+            with pytest.raises(PoolClearedError, match=f"a connection could not be made: {kind.__name__}") as caught:
+                await subject.check_out()
+            assert isinstance(caught.value.__cause__, kind)
+            assert caught.value.__cause__.__traceback__ is None
+        else:
+            await anyio.sleep(1)
         assert not subject.pool.state.total
         assert subject.failures == []
-    assert {record.levelname for record in caplog.records} == {"DEBUG"}
-    assert "ZeroDivisionError" in caplog.text
-
-
-async def test_a_bug_while_connecting_for_no_one_is_logged(
-    deployment: ScriptedDeployment, caplog: pytest.LogCaptureFixture
-) -> None:
-    def bug() -> Any:
-        raise ZeroDivisionError("a bug")
-
-    deployment["a:1"].connect_error = bug
-    async with pool_on(deployment, min_size=1):
-        await anyio.sleep(1)
-    assert {record.levelname for record in caplog.records} == {"ERROR"}
-    assert "ZeroDivisionError" in caplog.text
+        server.connect_error = None
+        subject.pool.check_in(await subject.check_out())
+    assert {record.levelname for record in caplog.records} == {"DEBUG" if is_waited_for else "ERROR"}
+    assert kind.__name__ in caplog.text
 
 
 # --- background work ---
@@ -289,12 +273,6 @@ async def test_closed_idle_connections_are_noticed(deployment: ScriptedDeploymen
         subject.server.drop_connections()
         await anyio.sleep(1.5)
         assert sorted(subject.words()) == ["closed 1 error", "closed 2 error"]
-
-
-async def test_no_background_work_without_need(deployment: ScriptedDeployment) -> None:
-    async with pool_on(deployment) as subject:
-        await subject.idle()
-        assert subject.pool._maintenance is None
 
 
 # --- clear ---
@@ -506,14 +484,6 @@ async def test_the_client_ends_while_connecting(deployment: ScriptedDeployment) 
         assert isinstance(waiting.error, PoolClearedError)
         assert subject.failures == []
         assert not subject.server.open_connections
-
-
-async def test_the_server_closes_during_the_handshake(deployment: ScriptedDeployment) -> None:
-    deployment["a:1"].on("isMaster", Close())
-    async with pool_on(deployment) as subject:
-        with pytest.raises(AutoReconnect, match=r"a:1: the server closed the connection"):
-            await subject.check_out()
-        assert subject.words("closed") == ["closed 1 error"]
 
 
 async def test_a_pool_that_is_ready_again_is_filled_at_once(deployment: ScriptedDeployment) -> None:

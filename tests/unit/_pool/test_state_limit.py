@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from motorlite._admission.concurrency_limit import AdaptiveLimit
 from motorlite._admission.pool_queue import Request
 from motorlite.overload import ConcurrencyLimit
-from tests.support.pool_state import FakeWaiter, StateDriver, answer, give_up
+from tests.support.pool_state import StateDriver, answer, give_up
 
 
 def limited(value: int = 2, **options: Any) -> StateDriver:
@@ -35,16 +35,6 @@ def test_requests_above_the_limit_wait() -> None:
     assert answer(request) is used[0]
 
 
-def test_idle_connections_above_the_limit_stay_idle() -> None:
-    subject = limited(4)
-    subject.idle(4)
-    set_limit(subject, 2)
-    assert [subject.state.take(0) is not None for _ in range(3)] == [True, True, False]
-    request = subject.ask()
-    assert answer(request) is None
-    assert len(subject.state.idle) == 2
-
-
 def test_the_error_of_a_request_that_waits_in_vain_names_the_limit() -> None:
     subject = limited(2)
     subject.checked_out(2)
@@ -66,37 +56,10 @@ def test_a_higher_limit_serves_several_with_the_next_check_in() -> None:
     assert [answer(request) is not None for request in requests] == [True, True, True, False]
 
 
-def test_a_lower_limit_serves_nobody_until_enough_have_ended() -> None:
-    subject = limited(3)
-    used = subject.checked_out(3)
-    request = subject.ask()
-    set_limit(subject, 2)
-    subject.state.put(used[0], 0)
-    assert answer(request) is None
-    subject.state.put(used[1], 0)
-    assert answer(request) is used[1]
-
-
-def test_connections_are_established_up_to_the_limit() -> None:
-    subject = limited(3)
-    for _ in range(5):
-        subject.ask()
-    assert len(subject.started()) == 3
-
-
 def test_min_pool_size_is_not_limited() -> None:
     subject = limited(1, min_size=4)
     subject.state.populate()
     assert len(subject.started()) == 4
-
-
-def test_who_gives_up_leaves_the_place_to_the_next() -> None:
-    subject = limited(1)
-    (used,) = subject.checked_out()
-    first, second = subject.ask(), subject.ask()
-    give_up(subject, first)
-    subject.state.put(used, 0)
-    assert answer(second) is used
 
 
 def test_pending_replies_count_until_they_are_overdue() -> None:
@@ -112,12 +75,6 @@ def test_pending_replies_count_until_they_are_overdue() -> None:
     assert subject.state.running == 0
     (establishment,) = subject.started()
     assert subject.finish(establishment) is answer(request)
-
-
-def test_without_a_limit_all_may_be_used() -> None:
-    subject = StateDriver(max_size=3, max_connecting=10)
-    subject.checked_out(3)
-    assert subject.state.may_use()
 
 
 STEP = st.one_of(
@@ -177,12 +134,3 @@ def test_whatever_happens_nobody_waits_for_nothing(steps: list[tuple[str, int]])
             waiting.remove(request)
             used.append(answer(request))
     assert not waiting
-
-
-def test_a_cancelled_waiter_loses_nothing() -> None:
-    subject = limited(1)
-    (used,) = subject.checked_out()
-    first, second = subject.ask(), subject.ask()
-    cast("FakeWaiter", first.waiter).waits = False
-    subject.state.put(used, 0)
-    assert answer(second) is used
