@@ -15,7 +15,7 @@ from motorlite._operations.cursors import KillCursors
 from motorlite._pool.state import PoolState
 from motorlite._sessions.session import Session
 from motorlite._topology.monitor import RoundTripTimes
-from motorlite.errors import ConfigurationError, PoolClearedError, ProtocolError
+from motorlite.errors import ConfigurationError, ProtocolError
 from motorlite.testing.scripted import Hang, Reply, ScriptedDeployment
 from tests.support.clients import scripted_client
 from tests.support.core import FOUND, driver, find
@@ -182,25 +182,6 @@ async def test_a_bug_while_a_late_reply_is_read(caplog: pytest.LogCaptureFixture
     assert messages(caplog) == ["processing a late reply from a:1 failed"]
 
 
-@pytest.mark.parametrize("kind", [ValueError, TypeError, ZeroDivisionError])
-async def test_a_connection_that_cannot_be_made(kind: type[Exception], caplog: pytest.LogCaptureFixture) -> None:
-    deployment = ScriptedDeployment(["a:1"])
-    async with driver(deployment, connect=False, maxPoolSize=1, retryReads=False) as core:
-        await anyio.sleep(1)
-        server: Any = deployment["a:1"]
-        server.connect_error = lambda: kind("nobody thought of it")
-        with pytest.raises(PoolClearedError, match="nobody thought of it") as caught:
-            await core.run(find())
-        assert isinstance(caught.value.__cause__, kind)
-        assert caught.value.__cause__.__traceback__ is None
-        state = core.server().pool.state
-        assert (len(state.in_use), len(state.connecting), len(state.queue)) == (0, 0, 0)
-        server.connect_error = None
-        await core.run(find())
-    # The caller got the error.
-    assert messages(caplog) == []
-
-
 async def test_a_bug_while_a_cursor_is_closed_costs_no_pinned_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     deployment = ScriptedDeployment(["lb:1"], services=1)
     deployment.services[0].on("find", {"cursor": {"id": 7, "ns": "db.coll", "firstBatch": [{"_id": 1}]}})
@@ -217,10 +198,15 @@ async def test_a_bug_while_a_cursor_is_closed_costs_no_pinned_connection(monkeyp
 # --- an application's own filter of servers ---
 
 
+def refuse(_: list[Any]) -> Any:
+    raise ConfigurationError("mine")
+
+
 @pytest.mark.parametrize(
     ("selector", "message"),
     [
         (bug, "the server_selector raised ZeroDivisionError: a bug"),
+        (refuse, "^mine"),
         (lambda servers: None, "must return a list of server descriptions, but returned a NoneType"),
         (lambda servers: (server for server in servers), "returned a generator"),
         (lambda servers: [server.address for server in servers], "returned a list with other items"),
@@ -246,15 +232,6 @@ async def test_a_server_selector_that_fails(selector: Any, message: str) -> None
         core.core.executor.release(session)
     # And closing the client, which has a session to end, went well.
     assert not deployment["a:1"].commands("endSessions")
-
-
-async def test_an_error_of_the_driver_that_a_server_selector_raises_is_left_as_it_is() -> None:
-    def refuse(_: list[Any]) -> Any:
-        raise ConfigurationError("mine")
-
-    async with driver(ScriptedDeployment(["a:1"]), connect=False, server_selector=refuse) as core:
-        with pytest.raises(ConfigurationError, match=r"^mine$"):
-            await core.run(find())
 
 
 # --- the names of tasks, for those who look at them (`python -m asyncio pstree`, trio's instruments) ---

@@ -254,7 +254,11 @@ async def test_a_server_that_breaks_off_again_and_again_is_not_checked_in_a_loop
         assert client.types() == {"a": "Standalone"}
 
 
-@pytest.mark.parametrize("answer", [failure(1, message="no"), Reply({"hosts": 3})], ids=["ok: 0", "nonsense"])
+@pytest.mark.parametrize(
+    "answer",
+    [failure(1, message="no"), Reply({"hosts": 3}), Raw(b"\x00\x01\x02\x03 what is this?")],
+    ids=["ok: 0", "nonsense", "garbage"],
+)
 async def test_an_answer_that_is_none_is_not_retried_at_once(answer: Any) -> None:
     deployment = ScriptedDeployment(["a:1"])
     async with driver(deployment, connect=False) as client:
@@ -276,23 +280,6 @@ async def test_an_answer_that_is_none_is_not_retried_at_once(answer: Any) -> Non
 
 async def test_a_check_that_times_out_interrupts_operations() -> None:
     deployment = ScriptedDeployment(["a:1"])
-    deployment["a:1"].on("find", Hang())
-    async with driver(deployment, connectTimeoutMS=3000, retryReads=False, connect=False) as client:
-        begun = client.now
-        await client.run()
-        deployment["a:1"].on("hello", Hang())
-        with pytest.raises(PoolClearedError) as caught:
-            await client.run(find())
-        assert client.now == begun + 10 + 3
-        assert str(caught.value).startswith("Connection to a:1 interrupted due to server monitor timeout (server a:1")
-        gone, _ = client.log.of(events.ServerDescriptionChangedEvent)[1:]
-        assert gone.new_description.server_type_name == "Unknown"
-        assert isinstance(gone.new_description.error, NetworkTimeout)
-        assert sorted(client.pool_log.words("cleared|closed")) == ["closed 1 stale", "pool cleared interrupting"]
-
-
-async def test_an_interrupted_operation_is_retried() -> None:
-    deployment = ScriptedDeployment(["a:1"])
     found = {"cursor": {"id": 0, "ns": "db.coll", "firstBatch": [{"_id": 1}]}}
     deployment["a:1"].on("find", Hang(), found)
     async with driver(deployment, connectTimeoutMS=3000, connect=False) as client:
@@ -300,7 +287,14 @@ async def test_an_interrupted_operation_is_retried() -> None:
         await client.run()
         deployment["a:1"].on("hello", Hang())
         assert (await client.run(find())).reply.documents == [{"_id": 1}]
-        assert client.now == begun + 13, "the check was repeated at once, on a new connection"
+        assert client.now == begun + 10 + 3, "the check was repeated at once, on a new connection"
+        (retry,) = client.recorder.retries
+        assert isinstance(retry.error, PoolClearedError)
+        assert str(retry.error).startswith("Connection to a:1 interrupted due to server monitor timeout (server a:1")
+        _, gone, _ = client.log.of(events.ServerDescriptionChangedEvent)
+        assert gone.new_description.server_type_name == "Unknown"
+        assert isinstance(gone.new_description.error, NetworkTimeout)
+        assert sorted(client.pool_log.words("cleared|closed")) == ["closed 1 stale", "pool cleared interrupting"]
 
 
 async def test_no_connect_timeout() -> None:
@@ -457,22 +451,23 @@ async def test_an_error_ends_the_stream() -> None:
         assert client.types() == {"a": "Standalone"}
 
 
-async def test_polling_when_streaming_is_not_wanted() -> None:
+@pytest.mark.parametrize(
+    ("mode", "is_function", "streams"),
+    [("poll", False, False), ("poll", True, False), ("auto", True, False), ("stream", True, True)],
+)
+async def test_polling_when_streaming_is_not_wanted(
+    monkeypatch: pytest.MonkeyPatch, mode: str, is_function: bool, streams: bool
+) -> None:
+    if is_function:
+        monkeypatch.setenv("AWS_EXECUTION_ENV", "AWS_Lambda_python3.11")
     deployment = ScriptedDeployment(["a:1"], streaming=True)
-    async with driver(deployment, serverMonitoringMode="poll", connect=False):
+    async with driver(deployment, serverMonitoringMode=mode, connect=False):
         await anyio.sleep(25)
-    assert len(by_connection(deployment["a:1"])) == 1, "no connection for round-trip times"
-    assert all("maxAwaitTimeMS" not in hello.document for hello in deployment["a:1"].hellos)
-    assert len(deployment["a:1"].hellos) == 3
-
-
-async def test_polling_where_functions_are_a_service(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AWS_EXECUTION_ENV", "AWS_Lambda_python3.11")
-    for mode, streams in (("auto", False), ("stream", True), ("poll", False)):
-        deployment = ScriptedDeployment(["a:1"], streaming=True)
-        async with driver(deployment, serverMonitoringMode=mode, connect=False):
-            await anyio.sleep(5)
-        assert any("maxAwaitTimeMS" in hello.document for hello in deployment["a:1"].hellos) is streams
+    hellos = deployment["a:1"].hellos
+    assert any("maxAwaitTimeMS" in hello.document for hello in hellos) is streams
+    if not streams:
+        assert len(by_connection(deployment["a:1"])) == 1, "no connection for round-trip times"
+        assert len(hellos) == 3
 
 
 # --- round-trip times while streaming ---
@@ -697,17 +692,6 @@ async def test_nobody_listens() -> None:
     await core.close()
     await deployment.close()
     assert not deployment["a:1"].open_connections
-
-
-async def test_garbage_for_a_monitor() -> None:
-    deployment = ScriptedDeployment(["a:1"])
-    async with driver(deployment, connect=False) as client:
-        await anyio.sleep(5)
-        deployment["a:1"].on("hello", Raw(b"\x00\x01\x02\x03 what is this?"))
-        await anyio.sleep(6)
-        assert client.types() == {"a": "Unknown"}
-        await anyio.sleep(10)
-        assert client.types() == {"a": "Standalone"}
 
 
 @pytest.mark.parametrize("method", ["started", "succeeded"])

@@ -376,7 +376,8 @@ async def test_they_let_others_run(refusal: str) -> None:
     assert not [text for text in complaints if text is not None]
 
 
-async def test_a_loop_of_refused_calls_does_not_stop_the_others() -> None:
+@pytest.mark.parametrize("has_fallback", [False, True])
+async def test_a_loop_of_refused_calls_does_not_stop_the_others(has_fallback: bool) -> None:
     """Nor does one whose fallback answers: it never waits for anything else."""
     async with refusing("full pool") as subject:
         turns = 0
@@ -390,24 +391,14 @@ async def test_a_loop_of_refused_calls_does_not_stop_the_others() -> None:
         async with anyio.create_task_group() as group:
             group.start_soon(other)
             for _ in range(100):
-                with pytest.raises(AdmissionError):
-                    await subject.coll.find_one()
+                if has_fallback:
+                    with motorlite.call_options(wait_queue=WaitQueue("degrade"), fallback=lambda _: {"_id": 5}):
+                        assert await subject.coll.find_one() == {"_id": 5}
+                else:
+                    with pytest.raises(AdmissionError):
+                        await subject.coll.find_one()
             group.cancel_scope.cancel()
         assert turns >= 90
-
-
-async def test_a_call_that_its_fallback_answers_lets_others_run() -> None:
-    deployment = replica_set()
-    async with scripted_client(deployment, maxPoolSize=1, wait_queue=WaitQueue("degrade")) as client:
-        await client.db.command("ping")
-        (pool,) = [each.pool for each in client._core.topology.servers]
-        held = pool.check_out_now()
-        assert held is not None
-        with motorlite.call_options(fallback=lambda _: {"_id": 5}):
-            counted = _Counted(client.db.coll.find_one(), 0, None)
-            await counted
-        assert counted.suspensions
-        pool.check_in(held)
 
 
 async def test_a_cancelled_caller_gets_its_cancellation_and_not_the_refusal() -> None:
@@ -418,58 +409,37 @@ async def test_a_cancelled_caller_gets_its_cancellation_and_not_the_refusal() ->
         assert scope.cancelled_caught
 
 
-async def test_closed_cursors_and_ended_sessions_let_others_run() -> None:
-    async with scripted_client(replica_set()) as client:
-        cursor_ = client.db.coll.find()
-        await cursor_.close()
-        session = client.start_session()
-        await session.end_session()
+async def test_calls_that_the_client_itself_refuses_let_others_run() -> None:
+    async def not_reached(_: Any) -> None:
+        raise AssertionError
 
-        async def opened() -> Any:
-            return await cursor_
-
-        async def callback(_: Any) -> None:
-            raise AssertionError
-
-        for call in (
-            opened,
-            lambda: client.db.coll.find_one({}, session=session),
-            lambda: client.db.coll.find({}, session=session).to_list(),
-            session.commit_transaction,
-            session.abort_transaction,
-            lambda: session.with_transaction(callback),
-        ):
-            counted = _Counted(call(), 0, None)
-            with pytest.raises(InvalidOperation):
-                await counted
-            assert counted.suspensions
-
-
-async def test_a_document_that_cannot_be_encoded_lets_others_run() -> None:
-    async with scripted_client(replica_set(wire_version=25)) as client:
-        await client.db.command("ping")
-        for call in (
-            lambda: client.db.coll.insert_one({"a": object()}),
-            lambda: client.db.coll.find_one({"a": object()}),
-            lambda: client.db.coll.insert_many([{"a": object()}]),
-            lambda: client.bulk_write([InsertOne({"a": object()}, namespace="db.coll")]),
-        ):
-            counted = _Counted(call(), 0, None)
-            with pytest.raises(InvalidDocument):
-                await counted
-            assert counted.suspensions
-
-
-async def test_a_second_operation_in_a_transaction_lets_others_run() -> None:
-    """Refused, because another operation of the transaction is running."""
-    async with scripted_client(replica_set()) as client, client.start_session() as session:
+    async with scripted_client(replica_set(wire_version=25)) as client, client.start_session() as session:
+        coll = client.db.coll
+        closed, ended = coll.find(), client.start_session()
+        await closed.close()
+        await ended.end_session()
         session.start_transaction()
-        await client.db.coll.insert_one({}, session=session)
+        await coll.insert_one({}, session=session)
         transaction = session._state.transaction
         assert transaction is not None
-        transaction.is_busy = True
-        counted = _Counted(client.db.coll.insert_one({}, session=session), 0, None)
-        with pytest.raises(InvalidOperation):
-            await counted
-        assert counted.suspensions
+        transaction.is_busy = True  # another operation of it is running
+        unfit = {"a": object()}
+        calls: list[tuple[type[Exception], Callable[[], Any]]] = [
+            (InvalidOperation, lambda: _property(closed)),
+            (InvalidOperation, lambda: coll.find_one({}, session=ended)),
+            (InvalidOperation, lambda: coll.find({}, session=ended).to_list()),
+            (InvalidOperation, ended.commit_transaction),
+            (InvalidOperation, ended.abort_transaction),
+            (InvalidOperation, lambda: ended.with_transaction(not_reached)),
+            (InvalidOperation, lambda: coll.insert_one({}, session=session)),
+            (InvalidDocument, lambda: coll.insert_one(unfit)),
+            (InvalidDocument, lambda: coll.find_one(unfit)),
+            (InvalidDocument, lambda: coll.insert_many([unfit])),
+            (InvalidDocument, lambda: client.bulk_write([InsertOne(unfit, namespace="db.coll")])),
+        ]
+        for expected, call in calls:
+            counted = _Counted(call(), 0, None)
+            with pytest.raises(expected):
+                await counted
+            assert counted.suspensions
         transaction.is_busy = False

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from bson.objectid import ObjectId
 
+from motorlite._base.values import format_address
 from motorlite._topology.server_description import ServerDescription
 from motorlite._topology.topology_description import Draft, update
 from motorlite.errors import AutoReconnect
@@ -111,13 +112,6 @@ def test_alias_of_a_member_is_removed(kind: TopologyType) -> None:
     assert (("x", 1) in changed.servers) is (kind is NO_PRIMARY)
 
 
-def test_set_name_is_learned() -> None:
-    for server_type in (ServerType.RSPrimary, ServerType.RSSecondary):
-        changed = draft(UNKNOWN)
-        update(changed, SERVERS[server_type])
-        assert changed.set_name == "rs"
-
-
 @pytest.mark.parametrize(
     ("known", "news", "is_stale"),
     [
@@ -214,8 +208,8 @@ def election_id(number: int | None) -> ObjectId | None:
 def test_new_members_are_added_in_the_order_of_their_names() -> None:
     changed = draft(NO_PRIMARY)
     names = [f"{host}:{port}" for host in "ba" for port in range(1020, 1010, -1)]
-    update(changed, primary(A, hosts=["a:1", "b:1", *names]))
-    assert [f"{host}:{port}" for host, port in changed.servers] == ["a:1", "b:1", *sorted(names)]
+    update(changed, primary(A, hosts=["a:1", "b:1", "[::1]:1", *names]))
+    assert list(map(format_address, changed.servers)) == ["a:1", "b:1", "[::1]:1", *sorted(names)]
 
 
 def single() -> Draft:
@@ -233,9 +227,13 @@ def test_a_direct_connection_names_what_the_server_belongs_to_instead() -> None:
     ):
         changed = single()
         update(changed, server)
+        assert not changed.servers[A].is_server_type_known
         assert str(changed.servers[A].error).startswith(
             f"the client asks for the replica set 'rs', but this server {belongs}"
         )
+    changed = single()
+    update(changed, secondary(A))
+    assert changed.servers[A].is_server_type_known
 
 
 def test_a_direct_connection_that_fails_keeps_its_error() -> None:
