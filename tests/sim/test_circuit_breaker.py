@@ -419,6 +419,8 @@ async def test_probes_wait_in_the_queue_as_all_do() -> None:
             pool.check_in(connection)
         assert state(client) == "closed"
         assert client.recorder.words("circuit") == ["circuit breaker half opened", "circuit breaker closed"]
+        assert client.core._limits is not None
+        assert not client.core._limits.gates.broken, "selection has nothing to do while all are closed"
 
 
 @pytest.mark.parametrize("late", [False, True])

@@ -82,6 +82,13 @@ class Subject:
         self.log.clear()
         self.recorder.clear()
 
+    async def opened(self, **answers: Any) -> Any:
+        """A cursor of the first service, with its answers (one, or a tuple of them) to further commands."""
+        self.one.on("find", FIRST)
+        for name, answer in answers.items():
+            self.one.on(name, *(answer if isinstance(answer, tuple) else (answer,)))
+        return await self.coll.find()
+
     def names(self, service: int) -> list[str]:
         """The commands that one service has received."""
         return [received.name for received in self.deployment.services[service].received]
@@ -237,9 +244,7 @@ async def test_only_a_cursor_with_more_batches_gets_the_connection(is_exhausted:
 
 async def test_a_cursor_keeps_its_connection_until_it_is_exhausted() -> None:
     async with balanced() as subject:
-        subject.one.on("find", FIRST)
-        subject.one.on("getMore", MORE, LAST)
-        cursor = await subject.coll.find()
+        cursor = await subject.opened(getMore=(MORE, LAST))
         assert subject.stats.in_use == 1
         await subject.client.admin.command("ping")
         assert subject.names(1) == ["ping"], "another connection, to the other service"
@@ -255,9 +260,7 @@ async def test_a_cursor_keeps_its_connection_until_it_is_exhausted() -> None:
 @pytest.mark.parametrize("answer", [{}, Close(), failure(SHUTDOWN)], ids=["done", "network error", "refused"])
 async def test_closing_kills_the_cursor_on_its_connection_and_gives_it_back(answer: Any) -> None:
     async with balanced() as subject:
-        subject.one.on("find", FIRST)
-        subject.one.on("killCursors", answer)
-        cursor = await subject.coll.find()
+        cursor = await subject.opened(killCursors=answer)
         await subject.client.admin.command("ping")
         await cursor.close()
         assert subject.names(0) == ["find", "killCursors"]
@@ -281,9 +284,7 @@ async def test_after_an_error_the_connection_stays_with_a_cursor_that_may_be_ope
     answer: Any, error: type[Exception], is_kept: bool, commands: list[str], closed: list[str]
 ) -> None:
     async with balanced() as subject:
-        subject.one.on("find", FIRST)
-        subject.one.on("getMore", answer)
-        cursor = await subject.coll.find()
+        cursor = await subject.opened(getMore=answer)
         with pytest.raises(error):
             await cursor.to_list()
         assert subject.stats.in_use == is_kept
@@ -319,9 +320,7 @@ async def test_a_cleared_service_does_not_take_the_cursor_s_connection_away() ->
 
 async def test_a_cancelled_get_more_ends_the_connection() -> None:
     async with balanced() as subject:
-        subject.one.on("find", FIRST)
-        subject.one.on("getMore", Reply(LAST, delay=5.0))
-        cursor = await subject.coll.find()
+        cursor = await subject.opened(getMore=Reply(LAST, delay=5.0))
         with anyio.move_on_after(1) as scope:
             await cursor.to_list()
         assert scope.cancelled_caught
@@ -346,8 +345,7 @@ async def test_an_abandoned_find_ends_the_connection_which_ends_the_cursor() -> 
 @pytest.mark.parametrize("way", ["dropped", "left in a cancelled scope", "in another thread", "on another loop"])
 async def test_a_cursor_that_is_not_closed_on_its_loop_is_killed_there(way: str) -> None:
     async with balanced() as subject:
-        subject.one.on("find", FIRST)
-        cursor: Any = await subject.coll.find()
+        cursor: Any = await subject.opened()
         gc.disable()
         try:
             if way == "left in a cancelled scope":
@@ -383,9 +381,7 @@ def _in_a_thread(function: Callable[[], object]) -> None:
 
 async def test_a_close_that_is_cancelled_is_completed_in_the_background() -> None:
     async with balanced() as subject:
-        subject.one.on("find", FIRST)
-        subject.one.on("killCursors", Reply({}, delay=5.0))
-        cursor = await subject.coll.find()
+        cursor = await subject.opened(killCursors=Reply({}, delay=5.0))
         with anyio.move_on_after(1) as scope:
             await cursor.close()
         assert scope.cancelled_caught
@@ -420,10 +416,7 @@ async def test_a_close_that_is_cancelled_in_its_backoff_keeps_the_connection_unt
 
 async def test_a_cursor_that_is_closed_while_another_task_reads_and_then_dropped_is_killed() -> None:
     async with balanced() as subject, anyio.create_task_group() as group:
-        subject.one.on("find", FIRST)
-        subject.one.on("getMore", Reply(MORE, delay=2.0))
-        subject.one.on("killCursors", Reply({}, delay=1.0))
-        cursor = await subject.coll.find()
+        cursor = await subject.opened(getMore=Reply(MORE, delay=2.0), killCursors=Reply({}, delay=1.0))
 
         async def read(cursor: Any) -> None:
             await cursor.to_list()
@@ -443,8 +436,7 @@ async def test_a_cursor_that_is_closed_while_another_task_reads_and_then_dropped
 
 async def test_a_cursor_that_is_dropped_in_a_forked_child_touches_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     async with balanced() as subject:
-        subject.one.on("find", FIRST)
-        cursor = await subject.coll.find()
+        cursor = await subject.opened()
         with monkeypatch.context() as child:
             child.setattr(current, "fork_generation", current.fork_generation + 1)
             del cursor

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -28,9 +29,20 @@ from tests.support.core import driver, find, insert
 from tests.support.pools import settle
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from motorlite.testing.scripted import ScriptedServer
+    from tests.support.core import Driver
 
 pytestmark = pytest.mark.anyio
+
+
+@asynccontextmanager
+async def monitored(*, streaming: bool = False, **options: Any) -> AsyncIterator[tuple[Driver, ScriptedServer]]:
+    """A client with one server, which was not checked yet, and that server; nothing but its monitor uses it."""
+    deployment = ScriptedDeployment(["a:1"], streaming=streaming)
+    async with driver(deployment, connect=False, **options) as client:
+        yield client, deployment["a:1"]
 
 
 def times(server: ScriptedServer, begun: float) -> list[float]:
@@ -49,22 +61,20 @@ def by_connection(server: ScriptedServer) -> dict[int, list[dict[str, Any]]]:
 
 
 async def test_the_first_check_is_made_at_once_and_then_every_ten_seconds() -> None:
-    deployment = ScriptedDeployment(["a:1"])
-    async with driver(deployment, connect=False) as client:
+    async with monitored() as (client, server):
         begun = client.now
         await anyio.sleep(35)
-        assert times(deployment["a:1"], begun) == [0, 10, 20, 30]
-        assert deployment["a:1"].connections_made == 1, "one connection for all of them, and none beside it"
+        assert times(server, begun) == [0, 10, 20, 30]
+        assert server.connections_made == 1, "one connection for all of them, and none beside it"
         assert client.log.words("heartbeat") == ["heartbeat started a", "heartbeat succeeded a"] * 4
 
 
 async def test_the_interval_is_counted_from_the_end_of_the_check() -> None:
-    deployment = ScriptedDeployment(["a:1"])
-    deployment["a:1"].hello_delay = 1.0
-    async with driver(deployment, heartbeatFrequencyMS=3000, connect=False) as client:
+    async with monitored(heartbeatFrequencyMS=3000) as (client, server):
+        server.hello_delay = 1.0
         begun = client.now
         await anyio.sleep(13.5)
-        assert times(deployment["a:1"], begun) == [0, 4, 8, 12]
+        assert times(server, begun) == [0, 4, 8, 12]
         (first, *_) = client.log.of(events.ServerHeartbeatSucceededEvent)
         assert first.duration == 1.0
         assert first.reply["maxWireVersion"] == 17
@@ -101,10 +111,8 @@ async def test_servers_are_checked_independently() -> None:
 
 
 async def test_round_trip_times() -> None:
-    deployment = ScriptedDeployment(["a:1"])
-    server = deployment["a:1"]
-    server.hello_delay = 0.5
-    async with driver(deployment, connect=False) as client:
+    async with monitored() as (client, server):
+        server.hello_delay = 0.5
         await anyio.sleep(1)
         assert client.description("a").round_trip_time == 0.5
         assert client.description("a").min_round_trip_time == 0.0, "not before there are two"
@@ -169,14 +177,13 @@ async def test_many_selections_ask_for_one_check() -> None:
 
 
 async def test_a_request_during_a_check_is_ignored() -> None:
-    deployment = ScriptedDeployment(["a:1"])
-    deployment["a:1"].hello_delay = 2.0
-    async with driver(deployment, connect=False) as client:
+    async with monitored() as (client, server):
+        server.hello_delay = 2.0
         begun = client.now
         assert await client.select(WRITABLE) == "a"
         assert client.now == begun + 2
         await anyio.sleep(9)
-        assert times(deployment["a:1"], begun) == [0], "the check that ran was an answer to it"
+        assert times(server, begun) == [0], "the check that ran was an answer to it"
 
 
 async def test_a_not_primary_error_asks_for_a_check() -> None:
@@ -200,14 +207,13 @@ async def test_a_not_primary_error_asks_for_a_check() -> None:
 
 
 async def test_a_known_server_that_is_lost_is_checked_again_at_once() -> None:
-    deployment = ScriptedDeployment(["a:1"])
-    async with driver(deployment, connect=False) as client:
+    async with monitored() as (client, server):
         begun = client.now
         await anyio.sleep(5)
-        deployment["a:1"].drop_connections()
+        server.drop_connections()
         await anyio.sleep(6)
-        assert times(deployment["a:1"], begun) == [0, 10], "the second on a new connection"
-        assert deployment["a:1"].connections_made == 2
+        assert times(server, begun) == [0, 10], "the second on a new connection"
+        assert server.connections_made == 2
         assert client.types() == {"a": "Standalone"}
         assert client.log.words("heartbeat|server ch") == [
             "heartbeat started a",
@@ -242,14 +248,13 @@ async def test_it_is_retried_once_only() -> None:
 
 async def test_a_server_that_breaks_off_again_and_again_is_not_checked_in_a_loop() -> None:
     # It completes every handshake, so it is "known" each time; something in between may do that.
-    deployment = ScriptedDeployment(["a:1"], streaming=True)
-    deployment["a:1"].on("hello", Close())
-    async with driver(deployment, connect=False) as client:
+    async with monitored(streaming=True) as (client, server):
+        server.on("hello", Close())
         begun = client.now
         await anyio.sleep(2.25)
-        handshakes = [round(hello.at - begun, 6) for hello in deployment["a:1"].hellos if hello.name == "isMaster"]
+        handshakes = [round(hello.at - begun, 6) for hello in server.hellos if hello.name == "isMaster"]
         assert handshakes == [0, 0, 0.5, 0.5, 1, 1, 1.5, 1.5, 2, 2]
-        deployment["a:1"].on("hello")
+        server.on("hello")
         await anyio.sleep(1)
         assert client.types() == {"a": "Standalone"}
 
@@ -260,11 +265,10 @@ async def test_a_server_that_breaks_off_again_and_again_is_not_checked_in_a_loop
     ids=["ok: 0", "nonsense", "garbage"],
 )
 async def test_an_answer_that_is_none_is_not_retried_at_once(answer: Any) -> None:
-    deployment = ScriptedDeployment(["a:1"])
-    async with driver(deployment, connect=False) as client:
+    async with monitored() as (client, server):
         await client.run()
         await anyio.sleep(5)
-        server = deployment["a:1"]
+        server = server
         server.on("hello", answer)
         server.hellos.clear()
         client.pool_log.words()
@@ -298,14 +302,13 @@ async def test_a_check_that_times_out_interrupts_operations() -> None:
 
 
 async def test_no_connect_timeout() -> None:
-    deployment = ScriptedDeployment(["a:1"], streaming=True)
-    deployment["a:1"].hello_delay = 3600.0
-    async with driver(deployment, connectTimeoutMS=0, serverSelectionTimeoutMS=7_200_000, connect=False) as client:
+    async with monitored(streaming=True, connectTimeoutMS=0, serverSelectionTimeoutMS=7_200_000) as (client, server):
+        server.hello_delay = 3600.0
         begun = client.now
         await client.select(WRITABLE, limit=7200.0)
         assert client.now == begun + 3600
-        deployment["a:1"].on("hello", Hang())
-        deployment["a:1"].announce()
+        server.on("hello", Hang())
+        server.announce()
         await anyio.sleep(36_000)
         assert client.types() == {"a": "Standalone"}
 
@@ -314,9 +317,7 @@ async def test_no_connect_timeout() -> None:
 
 
 async def test_streaming() -> None:
-    deployment = ScriptedDeployment(["a:1"], streaming=True)
-    server = deployment["a:1"]
-    async with driver(deployment, heartbeatFrequencyMS=8000, connect=False) as client:
+    async with monitored(streaming=True, heartbeatFrequencyMS=8000) as (client, server):
         await anyio.sleep(33)
         monitor, pinger = by_connection(server).values()
         handshake, awaiting = monitor
@@ -381,10 +382,8 @@ async def test_a_server_that_awaits_but_does_not_go_on() -> None:
 @pytest.mark.parametrize("exhausts", [True, False], ids=["goes on", "is asked"])
 async def test_a_server_with_news_all_the_time(exhausts: bool) -> None:
     """The news of an election are read at once, and not those of a flood, each of which may name other members."""
-    deployment = ScriptedDeployment(["a:1"], streaming=True)
-    server = deployment["a:1"]
-    server.exhausts = exhausts
-    async with driver(deployment, connect=False) as client:
+    async with monitored(streaming=True) as (client, server):
+        server.exhausts = exhausts
         await anyio.sleep(5)
         for _ in range(4):
             server.announce()
@@ -399,9 +398,7 @@ async def test_a_server_with_news_all_the_time(exhausts: bool) -> None:
 
 
 async def test_a_server_that_was_started_anew_answers_at_once() -> None:
-    deployment = ScriptedDeployment(["a:1"], streaming=True)
-    server = deployment["a:1"]
-    async with driver(deployment, connect=False) as client:
+    async with monitored(streaming=True) as (client, server):
         await anyio.sleep(3)
         begun = client.now
         server.process_id = type(server.process_id)()
@@ -413,9 +410,7 @@ async def test_a_server_that_was_started_anew_answers_at_once() -> None:
 
 
 async def test_streaming_timeout() -> None:
-    deployment = ScriptedDeployment(["a:1"], streaming=True)
-    server = deployment["a:1"]
-    async with driver(deployment, connectTimeoutMS=2000, heartbeatFrequencyMS=6000, connect=False) as client:
+    async with monitored(streaming=True, connectTimeoutMS=2000, heartbeatFrequencyMS=6000) as (client, server):
         await anyio.sleep(1)
         await client.run()
         # From now on nothing is answered.
@@ -434,9 +429,7 @@ async def test_streaming_timeout() -> None:
 
 
 async def test_an_error_ends_the_stream() -> None:
-    deployment = ScriptedDeployment(["a:1"], streaming=True)
-    server = deployment["a:1"]
-    async with driver(deployment, connect=False) as client:
+    async with monitored(streaming=True) as (client, server):
         await anyio.sleep(1)
         server.hello = {"ok": 0, "code": 91, "errmsg": "shutting down"}
         server.announce()
@@ -474,10 +467,8 @@ async def test_polling_when_streaming_is_not_wanted(
 
 
 async def test_round_trip_times_while_streaming() -> None:
-    deployment = ScriptedDeployment(["a:1"], streaming=True)
-    server = deployment["a:1"]
-    server.hello_delay = 0.5
-    async with driver(deployment, connect=False) as client:
+    async with monitored(streaming=True) as (client, server):
+        server.hello_delay = 0.5
         await anyio.sleep(5)
         assert client.description("a").round_trip_time == 0.5
         server.announce()
@@ -493,9 +484,7 @@ async def test_round_trip_times_while_streaming() -> None:
 
 
 async def test_a_ping_that_fails_is_not_the_servers_fault() -> None:
-    deployment = ScriptedDeployment(["a:1"], streaming=True)
-    server = deployment["a:1"]
-    async with driver(deployment, connect=False) as client:
+    async with monitored(streaming=True) as (client, server):
         await anyio.sleep(12)
         assert server.connections_made == 2
         (pinger,) = [stream for stream in server.open_connections if not server.is_awaited(stream)]
@@ -530,10 +519,8 @@ async def test_no_pings_to_a_server_that_is_gone() -> None:
 
 
 async def test_a_lost_connection_of_an_operation_ends_the_running_check() -> None:
-    deployment = ScriptedDeployment(["a:1"], streaming=True)
-    server = deployment["a:1"]
-    server.on("insert", Close(), {"n": 1})
-    async with driver(deployment, connect=False) as client:
+    async with monitored(streaming=True) as (client, server):
+        server.on("insert", Close(), {"n": 1})
         await client.run()
         await anyio.sleep(3)
         begun = client.now
@@ -556,10 +543,8 @@ async def test_a_lost_connection_of_an_operation_ends_the_running_check() -> Non
 
 
 async def test_a_lost_connection_while_the_monitor_sleeps() -> None:
-    deployment = ScriptedDeployment(["a:1"])
-    server = deployment["a:1"]
-    server.on("find", Close(), {"cursor": {"id": 0, "ns": "db.coll", "firstBatch": []}})
-    async with driver(deployment, connect=False) as client:
+    async with monitored() as (client, server):
+        server.on("find", Close(), {"cursor": {"id": 0, "ns": "db.coll", "firstBatch": []}})
         await client.run()
         await anyio.sleep(3)
         begun = client.now
@@ -601,9 +586,7 @@ async def test_a_lost_connection_while_the_monitor_connects() -> None:
 
 
 async def test_a_reply_that_came_with_the_cancellation_is_not_believed() -> None:
-    deployment = ScriptedDeployment(["a:1"], streaming=True)
-    server = deployment["a:1"]
-    async with driver(deployment, connect=False) as client:
+    async with monitored(streaming=True) as (client, server):
         await client.run()
         await anyio.sleep(1)
         client.log.words()
@@ -620,10 +603,8 @@ async def test_a_reply_that_came_with_the_cancellation_is_not_believed() -> None
 
 
 async def test_after_a_cancelled_check_the_monitor_sleeps_if_nobody_asks() -> None:
-    deployment = ScriptedDeployment(["a:1"], streaming=True)
-    server = deployment["a:1"]
-    server.on("insert", Close())
-    async with driver(deployment, connect=False) as client:
+    async with monitored(streaming=True) as (client, server):
+        server.on("insert", Close())
         await client.run()
         with pytest.raises(AutoReconnect):
             await client.run(insert())
@@ -667,8 +648,7 @@ async def test_a_reply_that_nobody_thought_of_does_not_end_the_monitoring(monkey
     def bug(*_: Any, **__: Any) -> Any:
         raise ZeroDivisionError("a bug")
 
-    deployment = ScriptedDeployment(["a:1"])
-    async with driver(deployment, connect=False) as client:
+    async with monitored() as (client, _):
         with monkeypatch.context() as patch:
             patch.setattr(ServerDescription, "from_hello", bug)
             await anyio.sleep(5)

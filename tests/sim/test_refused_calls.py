@@ -22,12 +22,12 @@ from motorlite.errors import (
     PyMongoError,
     RateLimitError,
 )
-from motorlite.operations import IndexModel, SearchIndexModel
 from motorlite.overload import CircuitBreaker, RateLimit, WaitQueue
 from motorlite.testing.scripted import failure
 from tests.support.cancellation import _Counted
 from tests.support.clients import scripted_client
 from tests.support.core import replica_set
+from tests.support.retries_document import SECTIONS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -79,43 +79,13 @@ class Subject:
             await self.coll.find_one({}, session=session)
 
 
-COLLECTION: Final[dict[str, Any]] = {
-    "bulk_write": lambda s: s.coll.bulk_write([InsertOne({})]),
-    "count_documents": lambda s: s.coll.count_documents({}),
-    "create_index": lambda s: s.coll.create_index("a"),
-    "create_indexes": lambda s: s.coll.create_indexes([IndexModel("a")]),
-    "create_search_index": lambda s: s.coll.create_search_index({"definition": {}}),
-    "create_search_indexes": lambda s: s.coll.create_search_indexes([SearchIndexModel({})]),
-    "delete_many": lambda s: s.coll.delete_many({}),
-    "delete_one": lambda s: s.coll.delete_one({}),
-    "distinct": lambda s: s.coll.distinct("a"),
-    "drop": lambda s: s.coll.drop(),
-    "drop_index": lambda s: s.coll.drop_index("a"),
-    "drop_indexes": lambda s: s.coll.drop_indexes(),
-    "drop_search_index": lambda s: s.coll.drop_search_index("a"),
-    "estimated_document_count": lambda s: s.coll.estimated_document_count(),
-    "find_one": lambda s: s.coll.find_one(),
-    "find_one_and_delete": lambda s: s.coll.find_one_and_delete({}),
-    "find_one_and_replace": lambda s: s.coll.find_one_and_replace({}, {}),
-    "find_one_and_update": lambda s: s.coll.find_one_and_update({}, {"$set": {"a": 1}}),
-    "index_information": lambda s: s.coll.index_information(),
-    "insert_many": lambda s: s.coll.insert_many([{}]),
-    "insert_one": lambda s: s.coll.insert_one({}),
-    "options": lambda s: s.coll.options(),
-    "rename": lambda s: s.coll.rename("other"),
-    "replace_one": lambda s: s.coll.replace_one({}, {}),
-    "update_many": lambda s: s.coll.update_many({}, {"$set": {"a": 1}}),
-    "update_one": lambda s: s.coll.update_one({}, {"$set": {"a": 1}}),
-    "update_search_index": lambda s: s.coll.update_search_index("a", {}),
-}
-DATABASE: Final[dict[str, Any]] = {
-    "command": lambda s: s.db.command("ping"),
-    "create_collection": lambda s: s.db.create_collection("a"),
-    "dereference": lambda s: s.db.dereference(motorlite_dbref()),
-    "drop_collection": lambda s: s.db.drop_collection("a"),
-    "list_collection_names": lambda s: s.db.list_collection_names(),
-    "validate_collection": lambda s: s.db.validate_collection("a"),
-}
+def _documented() -> dict[str, Any]:
+    """The calls that the page about retries lists; the first one of each method."""
+    found: dict[str, Any] = {}
+    for call in (call for calls in SECTIONS.values() for call in calls):
+        found.setdefault(call.method, lambda subject, call=call: call.perform(subject.client))
+    classes = ("AsyncCollection", "AsyncDatabase", "AsyncMongoClient")
+    return {name: found[name] for name in public_coroutines() & found.keys() if name.partition(".")[0] in classes}
 
 
 async def _property(value: Any) -> Any:
@@ -127,14 +97,10 @@ CLIENT: Final[dict[str, Any]] = {
     "aconnect": lambda s: s.client.aconnect(),
     "address": lambda s: _property(s.client.address),
     "arbiters": lambda s: _property(s.client.arbiters),
-    "bulk_write": lambda s: s.client.bulk_write([InsertOne({}, namespace="db.coll")]),
-    "drop_database": lambda s: s.client.drop_database("a"),
     "is_mongos": lambda s: _property(s.client.is_mongos),
     "is_primary": lambda s: _property(s.client.is_primary),
-    "list_database_names": lambda s: s.client.list_database_names(),
     "primary": lambda s: _property(s.client.primary),
     "secondaries": lambda s: _property(s.client.secondaries),
-    "server_info": lambda s: s.client.server_info(),
 }
 SESSION: Final[dict[str, Any]] = {
     "abort_transaction": lambda s: s.session.abort_transaction(timeoutMS=10),
@@ -204,8 +170,7 @@ GRID_OUT: Final[dict[str, Any]] = {
     "to_list": lambda s: s.grid_out.to_list(),
 }
 CALLS: Final[dict[str, Any]] = {
-    **{f"AsyncCollection.{name}": call for name, call in COLLECTION.items()},
-    **{f"AsyncDatabase.{name}": call for name, call in DATABASE.items()},
+    "AsyncDatabase.create_collection": lambda s: s.db.create_collection("a"),
     **{f"AsyncMongoClient.{name}": call for name, call in CLIENT.items()},
     **{f"AsyncClientSession.{name}": call for name, call in SESSION.items()},
     **{f"AsyncGridFSBucket.{name}": call for name, call in BUCKET.items()},
@@ -254,12 +219,6 @@ class Sink:
         return len(data)
 
 
-def motorlite_dbref() -> Any:
-    from bson.dbref import DBRef
-
-    return DBRef("coll", 1)
-
-
 def public_coroutines() -> set[str]:
     """The names of all coroutine functions of public classes, and of properties that return coroutines."""
     modules = (motorlite, gridfs, client_session, cursor, change_stream)
@@ -281,6 +240,7 @@ def public_coroutines() -> set[str]:
     return found
 
 
+CALLS.update({name: call for name, call in _documented().items() if name not in CALLS})
 for _kind, _make in CURSORS.items():
     CALLS.update({name: call for name, call in _calls_of_cursor(_kind, _make).items() if name not in CALLS})
 

@@ -61,6 +61,15 @@ def test_the_lowest_priority_is_served_within_the_bound(timeout: float) -> None:
     assert now == pytest.approx(timeout / 2 + 21 * step, abs=2 * step)
 
 
+def test_leaving() -> None:
+    waiters = [Waiter("a", priority=1), Waiter("b", priority=2)]
+    order = by_priority(*waiters)
+    order.discard(waiters[0])
+    order.discard(waiters[0])
+    assert order.victim(Waiter("n")) is waiters[1]
+    assert names(order) == "b"
+
+
 # --- adaptive ---
 
 TARGET, INTERVAL, ROUND = 0.005, 0.1, 3

@@ -523,11 +523,15 @@ def test_the_mean_duration_follows_the_newest_operations() -> None:
 
 def test_the_hint_of_the_server_comes_first_for_a_while() -> None:
     subject = QueueDriver("reject")
+    connections = subject.full()
+    subject.now = 1.0
+    for connection in connections:
+        subject.state.put(connection, subject.now)
     subject.full()
     subject.bounded.hinted(3.0, subject.now)
-    subject.now = 9.9
+    subject.now = 10.9
     assert [answer(subject.ask()).retry_after for _ in range(2)] == [3.0, 3.0]
-    subject.now = 10.0
+    subject.now = 11.0
     assert answer(subject.ask()).retry_after == 10.0, "as long as the operations have been running"
 
 

@@ -32,6 +32,7 @@ def attempt(breaker: Breaker, outcome: Outcome, now: float = 0.0) -> Change | No
 def opened(now: float = 0.0, **fields: Any) -> Breaker:
     breaker = make(**fields)
     assert (breaker.retry_after(now), breaker.avoids(now)) == (0.0, False)
+    assert not enter(breaker, now, is_retry=True).is_probe, "closed, it refuses nothing"
     for _ in range(4):
         attempt(breaker, FAILURE, now)
     assert breaker.state is OPEN

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given
-from hypothesis import strategies as st
-
 from motorlite._admission.concurrency_limit import AdaptiveLimit
-from motorlite._admission.pool_queue import Request
 from motorlite.overload import ConcurrencyLimit
-from tests.support.pool_state import StateDriver, answer, give_up
+from tests.support.pool_state import StateDriver, answer
 
 
 def limited(value: int = 2, **options: Any) -> StateDriver:
@@ -75,62 +71,3 @@ def test_pending_replies_count_until_they_are_overdue() -> None:
     assert subject.state.running == 0
     (establishment,) = subject.started()
     assert subject.finish(establishment) is answer(request)
-
-
-STEP = st.one_of(
-    st.tuples(st.sampled_from(["ask", "return", "leave", "finish"]), st.integers(0, 100)),
-    st.tuples(st.just("limit"), st.integers(1, 8)),
-)
-
-
-@given(st.lists(STEP, max_size=200))
-def test_whatever_happens_nobody_waits_for_nothing(steps: list[tuple[str, int]]) -> None:
-    """The limit holds for each one served, and while it leaves room, nobody waits for an idle connection."""
-    subject = limited(3, max_size=5)
-    state, waiting, used = subject.state, list[Request](), list[Any]()
-    establishing: list[Any] = []
-    for action, number in steps:
-        before = set(state.in_use)
-        # A higher limit has its effect with the next thing that happens to the pool.
-        happened = True
-        if action == "ask":
-            waiting.append(subject.ask())
-        elif action == "return" and used:
-            connection = used.pop(number % len(used))
-            before.discard(connection)
-            state.put(connection, 0)
-        elif action == "leave" and waiting:
-            give_up(subject, waiting.pop(number % len(waiting)))
-        elif action == "finish" and establishing:
-            subject.finish(establishing.pop(number % len(establishing)))
-        else:
-            happened = False
-            if action == "limit":
-                set_limit(subject, number)
-        establishing += subject.started()
-        assert state.limit is not None
-        if set(state.in_use) - before:
-            assert len(state.in_use) <= state.limit.value
-        for request in [request for request in waiting if answer(request) is not None]:
-            waiting.remove(request)
-            used.append(answer(request))
-        assert set(used) == state.in_use
-        if happened and waiting and state.may_use():
-            assert not state.idle
-            assert establishing
-    # All are served in the end.
-    set_limit(subject, 8)
-    for _ in range(1000):
-        if not waiting:
-            break
-        if used:
-            state.put(used.pop(), 0)
-        elif establishing:
-            subject.finish(establishing.pop())
-        else:
-            state.serve(0)
-        establishing += subject.started()
-        for request in [request for request in waiting if answer(request) is not None]:
-            waiting.remove(request)
-            used.append(answer(request))
-    assert not waiting

@@ -62,6 +62,16 @@ def test_the_pool_stays_ready_and_those_who_wait_go_on_waiting() -> None:
     assert subject.finish(replacement) is answer(second)
 
 
+def test_a_service_whose_last_connection_has_gone_is_forgotten() -> None:
+    subject = StateDriver()
+    one = subject.reach(ONE)
+    subject.state.clear_service(ONE)
+    put(subject, one)
+    assert subject.effects() == [Close(one, STALE)]
+    assert len(subject.state.services) == 0
+    assert subject.reach(ONE).generation == 0
+
+
 @pytest.mark.parametrize("cleared_first", [False, True])
 def test_a_late_reply_of_a_service_that_was_cleared(cleared_first: bool) -> None:
     subject = StateDriver()
