@@ -206,36 +206,6 @@ async def test_it_waits_longer_than_the_queue_lets_others_wait() -> None:
             await session.commit_transaction()
 
 
-async def test_an_adaptive_queue_does_not_drop_it() -> None:
-    """In a standing queue, the newest are served first; what was begun is served before it would be dropped."""
-    queue = WaitQueue("queue", ordering="adaptive", adaptive_target=0.01, adaptive_interval=0.1, max_depth=1000)
-    async with subject("full pool", wait_queue=queue) as one, one.client.start_session() as session:
-        session.start_transaction()
-        await one.coll.insert_one({}, session=session)
-        one.a.on("work", Reply({"ok": 1}, 0.05))
-        committed = []
-
-        async def work() -> None:
-            try:
-                await one.client.db.command("work")
-            except AdmissionError:
-                return
-
-        async def commit() -> None:
-            await session.commit_transaction()
-            committed.append(anyio.current_time())
-
-        async with anyio.create_task_group() as group:
-            began = anyio.current_time()
-            for number in range(400):
-                group.start_soon(work)
-                if number == 100:
-                    group.start_soon(commit)
-                await anyio.sleep(0.01)
-        assert committed
-        assert committed[0] - began < 2.5
-
-
 @pytest.mark.parametrize("gate", ["breaker", "rate limit"])
 async def test_behind_a_load_balancer(gate: str) -> None:
     """The transaction and the cursor keep a connection each, and need no other one."""

@@ -462,15 +462,16 @@ async def test_other_servers_are_preferred() -> None:
             await client.run(run_command())
         assert not deployment["a:1"].received
         assert len(deployment["b:1"].times("ping")) == 5
-        deployment["b:1"].on("ping", OVERLOADED_ONCE)
-        while state(client, "b") == "closed":
-            await fails(client, run_command())
-        assert isinstance(await fails(client, run_command()), CircuitBreakerOpenError), "all are open"
         # From then on the first one gets its share again, and with it its probe.
         await anyio.sleep(5)
         await client.run(run_command())
         assert len(deployment["a:1"].times("ping")) == 1
         assert state(client) == "closed"
+        for server in deployment.servers.values():
+            server.on("ping", OVERLOADED_ONCE)
+        while "closed" in (state(client), state(client, "b")):
+            await fails(client, run_command())
+        assert isinstance(await fails(client, run_command()), CircuitBreakerOpenError), "all are open"
 
 
 async def test_a_secondary_serves_reads_that_prefer_the_primary() -> None:
@@ -496,16 +497,6 @@ async def test_monitors_are_not_affected() -> None:
         assert not client.log.words("failed")
         assert client.types() == {"a": "RSPrimary"}
         assert state(client) == "open"
-
-
-async def test_cursors_are_killed_and_sessions_ended_all_the_same() -> None:
-    deployment = replica_set()
-    async with driver(deployment, circuit_breaker=SENSITIVE) as client:
-        await client.run(find())
-        await open_breaker(client)
-        await client.run(KILL)
-        assert [item.name for item in deployment["a:1"].received] == ["killCursors"]
-    assert deployment["a:1"].received[-1].name == "endSessions"
 
 
 # --- events, log lines, figures ---
@@ -549,19 +540,3 @@ async def test_refused_operations_keep_nothing_alive() -> None:
                 with pytest.raises(CircuitBreakerOpenError):
                     await client.run(find())
             assert not garbage()
-
-
-async def test_an_always_failing_server_gets_little() -> None:
-    """1000 operations in 50 s on a server that fails: without a breaker, the server gets 1000 and their retries."""
-    deployment = replica_set()
-    deployment["a:1"].on("find", OVERLOADED)
-    breaker = CircuitBreaker(open_for=5.0, gates_first_attempts=True)
-    async with (
-        driver(deployment, circuit_breaker=breaker, retry_budget=False) as client,
-        anyio.create_task_group() as group,
-    ):
-        for _ in range(1000):
-            group.start_soon(fails, client, find())
-            await anyio.sleep(0.05)
-    # Those that opened it, and then one probe for each 5 s.
-    assert len(deployment["a:1"].times("find")) in range(20, 20 + 11)
