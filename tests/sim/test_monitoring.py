@@ -110,26 +110,6 @@ async def test_servers_are_checked_independently() -> None:
         assert client.types() == {"a": "Unknown", "b": "RSSecondary", "c": "RSSecondary"}
 
 
-async def test_round_trip_times() -> None:
-    async with monitored() as (client, server):
-        server.hello_delay = 0.5
-        await anyio.sleep(1)
-        assert client.description("a").round_trip_time == 0.5
-        assert client.description("a").min_round_trip_time == 0.0, "not before there are two"
-        server.hello_delay = 0.25
-        await anyio.sleep(10)
-        assert client.description("a").round_trip_time == pytest.approx(0.2 * 0.25 + 0.8 * 0.5)
-        assert client.description("a").min_round_trip_time == pytest.approx(0.25)
-        # A failure makes it forget.
-        server.drop_connections()
-        server.is_down = True
-        await anyio.sleep(11)
-        server.is_down = False
-        await anyio.sleep(10)
-        assert client.description("a").round_trip_time == pytest.approx(0.25)
-        assert client.description("a").min_round_trip_time == 0.0
-
-
 # --- checks that are asked for ---
 
 

@@ -72,19 +72,6 @@ async def test_the_interval_is_how_long_the_records_live(time_to_live: float, in
         assert len(records.times("TXT")) == 1
 
 
-async def test_records_that_name_too_many_hosts_are_not_followed(caplog: pytest.LogCaptureFixture) -> None:
-    records, deployment = Records(A, B), cluster()
-    async with srv_client(records, deployment) as driver:
-        await driver.run()
-        records.set(*(f"h{number}.example.com:1" for number in range(2000)))
-        await anyio.sleep(61)
-        assert set(driver.types()) == {"a.example.com", "b.example.com"}
-        assert "there are 2000 SRV records, at most 500 are followed; set srvMaxHosts" in caplog.text
-        records.set(A, C)
-        await anyio.sleep(15)
-        assert set(driver.types()) == {"a.example.com", "c.example.com"}
-
-
 async def test_after_a_failure_it_is_tried_again_soon(caplog: pytest.LogCaptureFixture) -> None:
     records, deployment = Records(A, B, time_to_live=100), cluster()
     async with srv_client(records, deployment, heartbeatFrequencyMS=7000) as driver:
@@ -130,16 +117,38 @@ async def test_a_failure_whose_text_differs_each_time_is_logged_once(caplog: pyt
     ]
 
 
-@pytest.mark.parametrize("hosts", [[], ["a.evil.org:1"]])
-async def test_no_host_that_can_be_used_is_a_failure(hosts: list[str], caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    ("hosts", "seconds", "text"),
+    [
+        ([], 0.0, "no SRV record points to a host in the domain"),
+        (["a.evil.org:1"], 0.0, "no SRV record points to a host in the domain"),
+        (
+            [f"h{number}.example.com:1" for number in range(2000)],
+            0.0,
+            "there are 2000 SRV records, at most 500 are followed; set srvMaxHosts",
+        ),
+        (None, 5.0, "timed out"),
+    ],
+    ids=["none", "outside of the domain", "too many", "no answer"],
+)
+async def test_an_answer_that_cannot_be_followed_is_a_failure(
+    hosts: list[str] | None, seconds: float, text: str, caplog: pytest.LogCaptureFixture
+) -> None:
     records, deployment = Records(A, B), cluster()
-    async with srv_client(records, deployment) as driver:
+    async with srv_client(records, deployment, connectTimeoutMS=5000) as driver:
         await driver.run()
-        records.set(*hosts)
-        await anyio.sleep(75)
+        if hosts is None:
+            records.delay = 1e6
+        else:
+            records.set(*hosts)
+        await anyio.sleep(71 + seconds)
         assert driver.types() == {"a.example.com": "Mongos", "b.example.com": "Mongos"}
-        assert gaps(records.times()) == [60, 10]
-    assert "no SRV record points to a host in the domain" in caplog.text
+        assert gaps(records.times()) == [60, 10 + seconds]
+        assert text in caplog.text
+        records.delay = 0.0
+        records.set(A, C)
+        await anyio.sleep(15)
+        assert set(driver.types()) == {"a.example.com", "c.example.com"}
 
 
 async def test_hosts_that_cannot_be_are_left_out_and_logged(caplog: pytest.LogCaptureFixture) -> None:
@@ -154,17 +163,6 @@ async def test_hosts_that_cannot_be_are_left_out_and_logged(caplog: pytest.LogCa
     assert (logged.name, logged.levelno) == ("motorlite.topology", logging.WARNING)
     names = r"c.example.com:0, evil\.example.com, c.evil.org"
     assert f"ignoring hosts that are not in the domain, or have port 0: {names}" in logged.getMessage()
-
-
-async def test_a_query_that_is_not_answered_ends(caplog: pytest.LogCaptureFixture) -> None:
-    records, deployment = Records(A), cluster()
-    async with srv_client(records, deployment, connectTimeoutMS=5000) as driver:
-        await driver.run()
-        records.delay = 1e6
-        await anyio.sleep(80)
-        assert gaps(records.times()) == [60, 15]
-        assert driver.types() == {"a.example.com": "Mongos"}
-    assert "timed out" in caplog.text
 
 
 async def test_an_unknown_deployment_is_followed_until_it_is_found() -> None:

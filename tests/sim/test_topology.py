@@ -23,7 +23,6 @@ from motorlite.errors import (
     ProxyError,
     ProxyTimeout,
     PyMongoError,
-    WriteConcernError,
 )
 from motorlite.read_preferences import ReadPreference
 from motorlite.testing.scripted import Hang, Reply, ScriptedDeployment, failure
@@ -277,16 +276,6 @@ async def test_not_primary() -> None:
             "topology changed ReplicaSetWithPrimary to ReplicaSetNoPrimary",
         ]
         assert client.pool_log.words("pool") == [], "since 4.2 the connections stay good"
-
-
-async def test_a_write_concern_error_that_says_so() -> None:
-    deployment = replica_set("a", "b")
-    concern_error = {"code": 91, "errmsg": "shutting down"}
-    deployment["a:1"].on("insert", {"n": 1, "writeConcernError": concern_error})
-    async with driver(deployment, retryWrites=False, connect=False) as client:
-        with pytest.raises(WriteConcernError, match="shutting down"):
-            await client.run(insert())
-        assert client.types()["a"] == "Unknown"
 
 
 async def test_an_error_of_a_server_that_has_left_is_nobodys_business() -> None:

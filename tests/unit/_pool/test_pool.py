@@ -281,6 +281,7 @@ async def test_clear_tells_those_who_wait_at_once(deployment: ScriptedDeployment
         subject.pool.clear(AutoReconnect("primary lost"))
         await settle()
         assert subject.words() == ["pool cleared", *["check-out failed connectionError"] * 3]
+        assert len({id(one.error) for one in waiting}) == 3, "each has an error of its own"
         for one in waiting:
             assert isinstance(one.error, PoolClearedError)
             assert "was cleared: primary lost" in str(one.error)

@@ -27,9 +27,10 @@ def put(subject: StateDriver, *connections: Connection) -> None:
 def test_clearing_a_service_closes_its_connections_only() -> None:
     subject = StateDriver()
     one, other, idle = subject.reach(ONE), subject.reach(OTHER), subject.reach(ONE)
-    put(subject, idle)
+    put(subject, idle, other)
     assert subject.state.clear_service(ONE)
     assert subject.effects() == [Close(idle, STALE)]
+    assert subject.state.take(subject.now) is other
     newer = subject.reach(ONE)
     assert (one.generation, newer.generation) == (0, 1)
     put(subject, one, other, newer)

@@ -166,8 +166,6 @@ def test_reply_with_an_error_gives_an_unknown_server() -> None:
         {"hosts": ["a:70000"]},
         {"setName": 5},
         {"me": 5},
-        {"maxWireVersion": "21"},
-        {"maxWireVersion": 1.5},
         {"tags": []},
         {"electionId": "x"},
         {"topologyVersion": 1},
