@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -43,7 +44,7 @@ from tests.support.core import (
 from tests.support.kept_errors import garbage, without_collector
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
 
     from motorlite.testing.scripted import Answer
 
@@ -74,6 +75,16 @@ async def open_breaker(client: Driver, *, answer: Answer = HOST_UNREACHABLE) -> 
     assert state(client) == "open"
     server.received.clear()
     client.recorder.clear()
+
+
+@asynccontextmanager
+async def broken(
+    deployment: ScriptedDeployment | None = None, *, circuit_breaker: CircuitBreaker = SENSITIVE, **options: Any
+) -> AsyncIterator[Driver]:
+    """A client whose breaker of the server a is open."""
+    async with driver(deployment or replica_set(), circuit_breaker=circuit_breaker, **options) as client:
+        await open_breaker(client)
+        yield client
 
 
 # An overload error without RetryableError, so that nothing retries it.
@@ -109,8 +120,7 @@ async def test_open_it_fails_at_once_without_sending() -> None:
 
 async def test_it_does_not_queue() -> None:
     """With all connections in use, what the breaker refuses does not wait for one."""
-    async with driver(replica_set(), circuit_breaker=SENSITIVE, maxPoolSize=1) as client:
-        await open_breaker(client)
+    async with broken(maxPoolSize=1) as client:
         connection = client.server().pool.check_out_now()
         assert connection is not None
         with anyio.fail_after(0.1):
@@ -319,8 +329,7 @@ async def fail_once(client: Driver) -> None:
 
 async def test_without_the_gate_for_first_attempts_only_retries_are_stopped() -> None:
     deployment = replica_set()
-    async with driver(deployment, circuit_breaker=ONLY_RETRIES) as client:
-        await open_breaker(client)
+    async with broken(deployment, circuit_breaker=ONLY_RETRIES) as client:
         deployment["a:1"].on("find", HOST_UNREACHABLE)
         error = await fails(client, find())
         # The error is the server's: it says more than that the retry was refused.
@@ -403,8 +412,7 @@ async def test_state_changes_are_the_topologys_business() -> None:
 
 
 async def test_probes_wait_in_the_queue_as_all_do() -> None:
-    async with driver(replica_set(), circuit_breaker=SENSITIVE, maxPoolSize=1) as client:
-        await open_breaker(client)
+    async with broken(maxPoolSize=1) as client:
         await anyio.sleep(5)
         pool = client.server().pool
         connection = pool.check_out_now()
@@ -444,8 +452,7 @@ async def test_a_probe_that_is_cancelled_anywhere(late: bool) -> None:
 
 
 async def test_unacknowledged_writes_prove_nothing() -> None:
-    async with driver(replica_set(), circuit_breaker=SENSITIVE) as client:
-        await open_breaker(client)
+    async with broken() as client:
         await anyio.sleep(5)
         assert await client.run(insert(write_concern=WriteConcern(w=0))) is None
         assert state(client) == "half-open"
@@ -456,8 +463,7 @@ async def test_unacknowledged_writes_prove_nothing() -> None:
 
 async def test_other_servers_are_preferred() -> None:
     deployment = ScriptedDeployment(["a:1", "b:1"], mongos=True)
-    async with driver(deployment, circuit_breaker=SENSITIVE) as client:
-        await open_breaker(client)
+    async with broken(deployment) as client:
         for _ in range(5):
             await client.run(run_command())
         assert not deployment["a:1"].received
@@ -476,8 +482,7 @@ async def test_other_servers_are_preferred() -> None:
 
 async def test_a_secondary_serves_reads_that_prefer_the_primary() -> None:
     deployment = replica_set(servers=2)
-    async with driver(deployment, circuit_breaker=SENSITIVE) as client:
-        await open_breaker(client)
+    async with broken(deployment) as client:
         assert await client.run(find(selector=ReadPreference.PRIMARY_PREFERRED)) is not None
         assert len(deployment["b:1"].times("find")) == 1
         assert isinstance(await fails(client, find()), CircuitBreakerOpenError)
@@ -488,8 +493,7 @@ async def test_a_secondary_serves_reads_that_prefer_the_primary() -> None:
 
 async def test_monitors_are_not_affected() -> None:
     deployment = replica_set()
-    async with driver(deployment, circuit_breaker=CircuitBreaker(min_operations=3, open_for=100.0)) as client:
-        await open_breaker(client)
+    async with broken(deployment, circuit_breaker=CircuitBreaker(min_operations=3, open_for=100.0)) as client:
         client.log.clear()
         hellos = len(deployment["a:1"].hellos)
         await anyio.sleep(60)
@@ -521,8 +525,7 @@ async def test_events_and_log_lines(caplog: pytest.LogCaptureFixture) -> None:
 
 
 async def test_figures() -> None:
-    async with driver(replica_set(), circuit_breaker=SENSITIVE) as client:
-        await open_breaker(client)
+    async with broken() as client:
         for _ in range(3):
             await fails(client, find())
         await anyio.sleep(2)
@@ -533,8 +536,7 @@ async def test_figures() -> None:
 
 
 async def test_refused_operations_keep_nothing_alive() -> None:
-    async with driver(replica_set(), circuit_breaker=SENSITIVE) as client:
-        await open_breaker(client)
+    async with broken() as client:
         with without_collector():
             for _ in range(3):
                 with pytest.raises(CircuitBreakerOpenError):

@@ -82,17 +82,6 @@ async def test_it_finds_the_capacity_and_follows_it() -> None:
             assert mean(machine.delays) <= 0.03
 
 
-async def test_without_it_the_queue_is_in_the_server() -> None:
-    deployment = replica_set()
-    machine = Machine(deployment, 10)
-    async with driver(deployment) as client:
-        await load(client, 1)
-        machine.delays.clear()
-        await load(client, 1)
-        assert mean(machine.delays) == pytest.approx(0.06, rel=0.05)
-        assert client.core.stats().servers[A].concurrency_limit is None
-
-
 async def test_operations_above_the_limit_wait_in_the_pools_queue() -> None:
     deployment = replica_set()
     Machine(deployment, 100, seconds=1.0)

@@ -166,23 +166,6 @@ async def test_a_request_during_a_check_is_ignored() -> None:
         assert times(server, begun) == [0], "the check that ran was an answer to it"
 
 
-async def test_a_not_primary_error_asks_for_a_check() -> None:
-    deployment = ScriptedDeployment(["a:1", "b:1"], replica_set="rs")
-    async with driver(deployment, connect=False) as client:
-        await anyio.sleep(5)
-        deployment["a:1"].hellos.clear()
-        deployment["a:1"].on("insert", failure(10107, "RetryableWriteError", message="not primary"))
-        deployment.step_down("b:1")
-        begun = client.now
-        await client.run(insert())
-        assert deployment["b:1"].commands("insert")
-        # Selection asked all of them, one of them at once; the operation went on as soon as it was found.
-        assert client.now == begun
-        # The second is the handshake of the pool's connection.
-        assert times(deployment["a:1"], begun)[0] == 0
-        assert client.types() == {"a": "RSSecondary", "b": "RSPrimary"}
-
-
 # --- failures ---
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -33,9 +34,10 @@ from tests.support.core import (
 from tests.support.kept_errors import garbage, without_collector
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
 
     from motorlite._operations.contract import Operation
+    from motorlite.testing.scripted import ScriptedDeployment
 
 pytestmark = pytest.mark.anyio
 
@@ -47,6 +49,14 @@ def find_in(database: str, collection: str) -> Find:
 async def rested(client: Driver) -> None:
     """Let the tokens come back that the first connection took."""
     await anyio.sleep(100)
+
+
+@asynccontextmanager
+async def limited(limit: Any, deployment: ScriptedDeployment | None = None) -> AsyncIterator[Driver]:
+    """A client that has all of its tokens."""
+    async with driver(deployment or replica_set(), rate_limit=limit) as client:
+        await rested(client)
+        yield client
 
 
 def tokens(client: Driver, name: str = "*") -> float:
@@ -79,8 +89,7 @@ async def test_without_a_token_it_fails_at_once() -> None:
 
 
 async def test_retry_after_is_honest() -> None:
-    async with driver(replica_set(), rate_limit=RateLimit(rate=3, burst=1)) as client:
-        await rested(client)
+    async with limited(RateLimit(rate=3, burst=1)) as client:
         for _ in range(10):
             await client.run(run_command())
             error = await fails(client, run_command())
@@ -91,8 +100,7 @@ async def test_retry_after_is_honest() -> None:
 async def test_it_comes_before_selection() -> None:
     """An operation without a token does not wait for a server."""
     deployment = replica_set()
-    async with driver(deployment, rate_limit=RateLimit(rate=1, burst=1)) as client:
-        await rested(client)
+    async with limited(RateLimit(rate=1, burst=1), deployment) as client:
         await client.run(run_command())
         client.recorder.clear()
         started = client.now
@@ -110,8 +118,7 @@ async def test_limits_of_databases_and_collections() -> None:
         "shop": RateLimit(rate=1, burst=3),
         "shop.orders": RateLimit(rate=1, burst=1),
     }
-    async with driver(replica_set(), rate_limit=limits) as client:
-        await rested(client)
+    async with limited(limits) as client:
         # What is explained belongs to its collection.
         await client.run(Explain(find_in("shop", "orders")))
         error = await fails(client, find_in("shop", "orders"))
@@ -141,8 +148,7 @@ async def test_retries_take_none(answer: Any) -> None:
 
 
 async def test_get_more_is_never_refused_but_later_operations_pay() -> None:
-    async with driver(replica_set(), rate_limit=RateLimit(rate=1, burst=2)) as client:
-        await rested(client)
+    async with limited(RateLimit(rate=1, burst=2)) as client:
         for _ in range(10):
             await client.run(KillCursors("db", "coll", [7], address=A))
         assert tokens(client) == 2, "housekeeping is free"
@@ -178,8 +184,7 @@ async def waiting(client: Driver, count: int, make: Callable[[], Operation[Any]]
 
 
 async def test_it_waits_its_turn() -> None:
-    async with driver(replica_set(), rate_limit=WAITING) as client:
-        await rested(client)
+    async with limited(WAITING) as client:
         assert await waiting(client, 5) == [(0, 0.0), (1, 0.1), (2, 0.2), (3, 0.3), (4, 0.4)]
         assert gaps(client.deployment["a:1"].times("ping")) == [0.1] * 4
 
@@ -233,8 +238,7 @@ async def test_one_that_is_overtaken_is_refused_when_its_time_is_up() -> None:
 
 @pytest.mark.parametrize("limit", ["timeoutMS", "scope"])
 async def test_the_deadline_counts_too(limit: str) -> None:
-    async with driver(replica_set(), rate_limit=WAITING) as client:
-        await rested(client)
+    async with limited(WAITING) as client:
         await client.run(run_command())
         started = client.now
         with anyio.move_on_after(0.05 if limit == "scope" else None):
@@ -247,8 +251,7 @@ async def test_the_deadline_counts_too(limit: str) -> None:
 
 
 async def test_who_gives_up_makes_room() -> None:
-    async with driver(replica_set(), rate_limit=WAITING) as client:
-        await rested(client)
+    async with limited(WAITING) as client:
         started, ended = client.now, list[tuple[int, float]]()
 
         async def one(number: int) -> None:
@@ -305,22 +308,19 @@ async def behind(client: Driver) -> None:
 
 async def test_narrow_limits_do_not_hold_up_others() -> None:
     limits = {"*": RateLimit(rate=100, burst=1, strategy="queue"), "slow.coll": WAITING}
-    async with driver(replica_set(), rate_limit=limits) as client:
-        await rested(client)
-        async with anyio.create_task_group() as group:
-            for _ in range(5):
-                group.start_soon(client.run, find_in("slow", "coll"))
-            await anyio.sleep(0.01)
-            started = client.now
-            for _ in range(5):
-                await client.run(find_in("fast", "coll"))
-            assert client.now - started <= 0.070001
+    async with limited(limits) as client, anyio.create_task_group() as group:
+        for _ in range(5):
+            group.start_soon(client.run, find_in("slow", "coll"))
+        await anyio.sleep(0.01)
+        started = client.now
+        for _ in range(5):
+            await client.run(find_in("fast", "coll"))
+        assert client.now - started <= 0.070001
 
 
 async def test_time_runs_out_if_cursors_take_the_tokens() -> None:
     """getMores do not wait, so they may delay what waits; then the limit of the wait applies."""
-    async with driver(replica_set(), rate_limit=WAITING) as client:
-        await rested(client)
+    async with limited(WAITING) as client:
         await client.run(run_command())
         started, errors = client.now, list[PyMongoError]()
 
@@ -346,8 +346,7 @@ async def test_time_runs_out_if_cursors_take_the_tokens() -> None:
 
 
 async def test_closing_the_client_ends_the_wait() -> None:
-    async with driver(replica_set(), rate_limit=RateLimit(rate=0.1, burst=1, strategy="queue", timeout=60)) as client:
-        await rested(client)
+    async with limited(RateLimit(rate=0.1, burst=1, strategy="queue", timeout=60)) as client:
         await client.run(run_command())
         errors: list[PyMongoError] = []
 

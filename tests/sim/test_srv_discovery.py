@@ -299,17 +299,6 @@ async def test_a_client_of_the_public_api() -> None:
     await deployment.close()
 
 
-async def test_hosts_are_chosen_at_random() -> None:
-    records, deployment = Records(*HOSTS), cluster()
-    uri = "mongodb+srv://cluster.example.com/?srvMaxHosts=1"
-    async with srv_client(records, deployment, uri) as driver:
-        await driver.run()
-        assert driver.types() == {"a.example.com": "Mongos"}
-    async with srv_client(records, deployment, uri, world={"below": lambda limit: limit - 1}) as driver:
-        await driver.run()
-        assert driver.types() == {"b.example.com": "Mongos"}
-
-
 async def test_nothing_is_logged_when_all_is_well(caplog: pytest.LogCaptureFixture) -> None:
     records, deployment = Records(*HOSTS), cluster()
     caplog.set_level(logging.INFO)

@@ -172,27 +172,6 @@ async def test_operations_on_a_server_that_leaves() -> None:
         assert not deployment["b:1"].open_connections
 
 
-async def test_another_primary() -> None:
-    deployment = replica_set()
-    async with driver(deployment, connect=False) as client:
-        await client.run(insert())
-        await anyio.sleep(1)
-        client.log.words()
-        client.pool_log.words()
-        deployment.step_down("b:1")
-        await announce(deployment, "ab")
-        assert client.types() == {"a": "RSSecondary", "b": "RSPrimary", "c": "RSSecondary"}
-        assert client.log.words("server|topology") == [
-            "server changed a RSPrimary to RSSecondary",
-            "topology changed ReplicaSetWithPrimary to ReplicaSetNoPrimary",
-            "server changed b RSSecondary to RSPrimary",
-            "topology changed ReplicaSetNoPrimary to ReplicaSetWithPrimary",
-        ]
-        assert client.pool_log.words() == [], "connections survive an election"
-        await client.run(insert())
-        assert deployment["b:1"].commands("insert")
-
-
 def elect(deployment: ScriptedDeployment, host: str, election: int) -> None:
     """Let a server claim to be the primary of this election."""
     deployment[f"{host}:1"].hello = {
