@@ -328,8 +328,9 @@ class Machine(RuleBasedStateMachine):
         for establishment in self.under_way:
             request = establishment.request
             assert request is None or (request.establishment is establishment and request in self.state.queue)
-        for request in self.state.queue:
-            assert request.establishment is None or request.establishment.request is request
+        for request in self.requests:
+            establishment = request.establishment
+            assert establishment is None or (establishment.request is request and request in self.state.queue)
 
     @invariant()
     def everything_ends(self) -> None:
