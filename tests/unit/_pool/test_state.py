@@ -248,16 +248,13 @@ def test_a_broken_connection_is_closed_and_replaced_for_who_waits() -> None:
 
 def test_idle_for_too_long() -> None:
     subject = StateDriver(max_idle_time=10.0)
-    one, two, three = subject.idle(3)
-    subject.now = 100.0
-    subject.state.in_use.add(one)
-    subject.state.idle.remove(one)
-    subject.state.put(one, subject.now)
-    cast("FakeStream", two.stream).is_closed = True
-    two.idle_since = 100.0
-    assert subject.state.take(110.0) is one, "exactly the limit is allowed, from the last check-in on"
+    old, closed, fresh = subject.checked_out(3)
+    for connection, now in ((old, 99.0), (closed, 100.0), (fresh, 100.0)):
+        subject.state.put(connection, now)
+    cast("FakeStream", closed.stream).is_closed = True
+    assert subject.state.take(110.0) is fresh, "exactly the limit is allowed, from the last check-in on"
     assert subject.state.take(110.0) is None
-    assert subject.effects() == [Close(three, "idle"), Close(two, "error")]
+    assert subject.effects() == [Close(closed, "error"), Close(old, "idle")]
 
 
 def test_the_socket_is_asked_after_a_second_only() -> None:
