@@ -112,6 +112,13 @@ def test_alias_of_a_member_is_removed(kind: TopologyType) -> None:
     assert (("x", 1) in changed.servers) is (kind is NO_PRIMARY)
 
 
+def test_set_name_is_learned() -> None:
+    for server_type in (ServerType.RSPrimary, ServerType.RSSecondary):
+        changed = draft(UNKNOWN)
+        update(changed, SERVERS[server_type])
+        assert changed.set_name == "rs"
+
+
 BEFORE_6_0, SINCE_6_0 = 16, 17
 
 
