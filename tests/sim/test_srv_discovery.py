@@ -145,13 +145,8 @@ async def test_credentials_of_the_txt_record_are_used() -> None:
     ("hosts", "texts", "uri", "message"),
     [
         ([], [], "", "there are no SRV records"),
-        (["a.example.com:1", "a.evil.org:1"], [], "", "a.evil.org"),
-        (HOSTS, ["replicaSet=rs", "authSource=a"], "", "2 TXT records"),
-        (HOSTS, ["tls=false"], "", "may only have the options"),
         (HOSTS, ["replicaSet"], "", "malformed"),
-        (HOSTS, ["loadBalanced=true"], "", "exactly one host, not 2"),
         (HOSTS[:1], ["loadBalanced=true"], "replicaSet=rs", "loadBalanced=True cannot be combined with replicaSet"),
-        (HOSTS, ["replicaSet=rs"], "srvMaxHosts=1", "srvMaxHosts=1 cannot be combined with replicaSet"),
         (HOSTS[:1], ["loadBalanced=true"], "srvMaxHosts=1", "srvMaxHosts=1 cannot be combined with loadBalanced"),
     ],
 )
