@@ -244,13 +244,13 @@ async def test_only_a_cursor_with_more_batches_gets_the_connection(is_exhausted:
 
 async def test_a_cursor_keeps_its_connection_until_it_is_exhausted() -> None:
     async with balanced() as subject:
-        cursor = await subject.opened(getMore=(MORE, LAST))
+        cursor = await subject.opened(getMore=(MORE, overloaded(), LAST))
         assert subject.stats.in_use == 1
         await subject.client.admin.command("ping")
         assert subject.names(1) == ["ping"], "another connection, to the other service"
         subject.log.clear()
         assert [document["_id"] async for document in cursor] == [1, 2, 3, 4]
-        assert subject.names(0) == ["find", "getMore", "getMore"]
+        assert subject.names(0) == ["find", "getMore", "getMore", "getMore"], "a retry is sent to the same service"
         assert subject.log.words() == ["checked in 1"], "checked out once and in once"
         assert subject.stats.in_use == 0
         await cursor.close()
@@ -295,15 +295,6 @@ async def test_after_an_error_the_connection_stays_with_a_cursor_that_may_be_ope
         assert subject.stats.in_use == 0
         assert (subject.names(0), subject.names(1)) == (commands, [])
         assert subject.log.words("checked in|closed") == closed
-
-
-async def test_an_overloaded_service_is_asked_again_on_the_same_connection() -> None:
-    async with balanced() as subject:
-        subject.one.on("find", FIRST)
-        subject.one.on("getMore", overloaded(), LAST)
-        assert len(await subject.coll.find().to_list()) == 3
-        assert subject.names(0) == ["find", "getMore", "getMore"]
-        assert subject.other.connections_made == 0
 
 
 async def test_a_cleared_service_does_not_take_the_cursor_s_connection_away() -> None:

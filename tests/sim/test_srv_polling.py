@@ -165,27 +165,18 @@ async def test_hosts_that_cannot_be_are_left_out_and_logged(caplog: pytest.LogCa
     assert f"ignoring hosts that are not in the domain, or have port 0: {names}" in logged.getMessage()
 
 
-async def test_an_unknown_deployment_is_followed_until_it_is_found() -> None:
-    records, deployment = Records("gone.example.com:1"), cluster()
+@pytest.mark.parametrize("mongos", [True, False])
+async def test_an_unknown_deployment_is_followed_until_it_is_found(mongos: bool) -> None:
+    """A lone seed that became two hosts is no standalone."""
+    records, deployment = Records("gone.example.com:1"), ScriptedDeployment([A, B], mongos=mongos)
     async with srv_client(records, deployment, serverSelectionTimeoutMS=100_000) as driver:
         async with anyio.create_task_group() as group:
-            group.start_soon(driver.run)
+            group.start_soon(driver.run if mongos else _times_out, *(() if mongos else (driver,)))
             await anyio.sleep(30)
             records.set(A, B)
-        assert driver.core.topology_description.topology_type_name == "Sharded"
-        assert set(driver.types()) == {"a.example.com", "b.example.com"}
-
-
-async def test_a_lone_seed_that_became_two_hosts_is_no_standalone() -> None:
-    records, deployment = Records("gone.example.com:1"), ScriptedDeployment([A, B])
-    async with srv_client(records, deployment, serverSelectionTimeoutMS=100_000) as driver:
-        async with anyio.create_task_group() as group:
-            group.start_soon(_times_out, driver)
-            await anyio.sleep(30)
-            records.set(A, B)
-        assert driver.core.topology_description.topology_type_name == "Unknown"
-        # There are no servers left; the records may bring some.
-        assert driver.types() == {}
+        assert driver.core.topology_description.topology_type_name == ("Sharded" if mongos else "Unknown")
+        # Without servers, the records may still bring some.
+        assert set(driver.types()) == ({"a.example.com", "b.example.com"} if mongos else set())
 
 
 async def _times_out(driver: Driver) -> None:
