@@ -171,7 +171,10 @@ async def test_an_unknown_deployment_is_followed_until_it_is_found(mongos: bool)
     records, deployment = Records("gone.example.com:1"), ScriptedDeployment([A, B], mongos=mongos)
     async with srv_client(records, deployment, serverSelectionTimeoutMS=100_000) as driver:
         async with anyio.create_task_group() as group:
-            group.start_soon(driver.run if mongos else _times_out, *(() if mongos else (driver,)))
+            if mongos:
+                group.start_soon(driver.run)
+            else:
+                group.start_soon(_times_out, driver)
             await anyio.sleep(30)
             records.set(A, B)
         assert driver.core.topology_description.topology_type_name == ("Sharded" if mongos else "Unknown")

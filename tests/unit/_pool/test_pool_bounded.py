@@ -55,7 +55,7 @@ async def test_a_waiter_leaves_at_the_earlier_limit(
     ends_after: float,
 ) -> None:
     """Its own time limit or that of the queue, which counts with timeoutMS too, or waitQueueTimeoutMS."""
-    options = {"wait_queue_timeout": wait_queue_timeout, "wait_queue": queue(timeout=0.5)}
+    options: dict[str, Any] = {"wait_queue_timeout": wait_queue_timeout, "wait_queue": queue(timeout=0.5)}
     async with pool_on(deployment, max_size=1, **options) as subject, anyio.create_task_group() as group:
         connection = await subject.check_out()
         began = subject.now

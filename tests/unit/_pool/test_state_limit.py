@@ -31,6 +31,16 @@ def test_requests_above_the_limit_wait() -> None:
     assert answer(request) is used[0]
 
 
+def test_idle_connections_above_the_limit_stay_idle() -> None:
+    subject = limited(4)
+    subject.idle(4)
+    set_limit(subject, 2)
+    assert [subject.state.take(0) is not None for _ in range(3)] == [True, True, False]
+    request = subject.ask()
+    assert answer(request) is None
+    assert len(subject.state.idle) == 2
+
+
 def test_the_error_of_a_request_that_waits_in_vain_names_the_limit() -> None:
     subject = limited(2)
     subject.checked_out(2)

@@ -329,8 +329,8 @@ class Machine(RuleBasedStateMachine):
             request = establishment.request
             assert request is None or (request.establishment is establishment and request in self.state.queue)
         for request in self.requests:
-            establishment = request.establishment
-            assert establishment is None or (establishment.request is request and request in self.state.queue)
+            sponsored = request.establishment
+            assert sponsored is None or (sponsored.request is request and request in self.state.queue)
 
     @invariant()
     def everything_ends(self) -> None:

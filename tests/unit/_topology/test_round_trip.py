@@ -11,7 +11,8 @@ def test_the_average_and_the_minimum_of_the_last_ten() -> None:
     # A later sample has a weight of one fifth; the minimum needs two.
     for sample, average, minimum in ((1.0, 1.0, 0.0), (2.0, 1.2, 1.0), (0.2, 1.0, 0.2)):
         times.add(sample)
-        assert (times.average, times.minimum) == (pytest.approx(average), minimum)
+        assert times.average == pytest.approx(average)
+        assert times.minimum == minimum
     for _ in range(9):
         assert times.minimum == 0.2
         times.add(0.3)
