@@ -209,6 +209,15 @@ def test_operations_above_a_limit_that_fell_do_not_count_as_waiting(ordering: st
     assert answer(waiting[1]) is not None
 
 
+def test_a_limit_above_the_size_of_the_pool_changes_nothing() -> None:
+    subject = QueueDriver("reject")
+    limited(subject, 10)
+    subject.full()
+    error = answer(subject.ask())
+    assert isinstance(error, PoolFullError)
+    assert (error.depth, error.limit) == (2, 2)
+
+
 def test_an_overdue_reply_does_not_count_against_the_limit() -> None:
     subject = QueueDriver("reject", max_size=10)
     limited(subject, 1)
