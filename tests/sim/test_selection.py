@@ -117,6 +117,14 @@ async def test_operations_at_the_same_time_are_all_counted() -> None:
 # --- servers to avoid ---
 
 
+async def test_a_deprioritised_server_is_taken_only_without_another() -> None:
+    async with driver(replica_set(), connect=False) as client:
+        await anyio.sleep(1)
+        assert await everyone(client, ReadPreference.SECONDARY, avoid=[("b", 1)]) == {"c"}
+        assert await everyone(client, ReadPreference.SECONDARY) == {"b", "c"}, "that was not remembered"
+        assert await everyone(client, ReadPreference.SECONDARY, avoid=[("b", 1), ("c", 1)]) == {"b", "c"}
+
+
 async def test_an_applications_own_filter() -> None:
     gone: list[Any] = []
     asked: list[int] = []
