@@ -25,12 +25,14 @@ from motorlite.errors import (
 from motorlite.server_api import ServerApi
 from motorlite.testing.scripted import Close, Hang, Raw, Reply, ScriptedDeployment, failure
 from tests.support.clients import make_client
-from tests.support.core import driver, find, insert
+from tests.support.core import FOUND, A, driver, find, insert, replica_set
 from tests.support.pools import settle
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from motorlite._base.values import Address
+    from motorlite._net.runtime import Connector, Framer, FrameStream, Runtime
     from motorlite.testing.scripted import ScriptedServer
     from tests.support.core import Driver
 
@@ -476,6 +478,38 @@ async def test_no_pings_to_a_server_that_is_gone() -> None:
         await anyio.sleep(35)
         assert client.types() == {"a": "Standalone"}
         assert len(by_connection(server)) == 1, "it streams no more, so nothing is measured beside the checks"
+
+
+def far_away(deployment: ScriptedDeployment, seconds: float) -> Any:
+    """What `World.connector` expects: connecting takes so long, for example because of TLS."""
+
+    def connector(runtime: Runtime, tls: Any, proxy: Any = None) -> Connector:
+        inner = deployment.connector(runtime, tls, proxy)
+
+        async def connect(address: Address, framer: Framer, until: float) -> FrameStream:
+            await runtime.sleep(seconds)
+            return await inner(address, framer, until)
+
+        return connect
+
+    return connector
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+async def test_a_round_trip_time_is_that_of_a_hello_whatever_connecting_takes(streaming: bool) -> None:
+    deployment = replica_set(streaming=streaming)
+    server = deployment["a:1"]
+    server.hello_delay = 0.1
+    async with driver(deployment, world={"connector": far_away(deployment, 0.3)}) as client:
+        await anyio.sleep(5)
+        server.announce()
+        await anyio.sleep(30)
+        stats = client.core.stats().servers[A]
+        assert stats.round_trip_time == pytest.approx(0.1)
+        assert stats.min_round_trip_time == pytest.approx(0.1)
+        # An operation with a time limit is not refused for the sake of connections that it does not need.
+        server.on("find", Reply(FOUND, 0.1))
+        assert (await client.run(find(), timeout=0.35)).reply.documents == [{"_id": 1}]
 
 
 # --- checks that are cancelled ---
