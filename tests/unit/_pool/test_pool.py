@@ -138,6 +138,16 @@ async def test_what_perished_is_closed_after_the_event_that_begins_the_check_out
         subject.pool.check_in(connection)
 
 
+async def test_one_of_two_perished(deployment: ScriptedDeployment) -> None:
+    async with pool_on(deployment) as subject:
+        one, two = await subject.idle(2)
+        one.stream.abort()
+        subject.words()
+        assert await subject.check_out() is two
+        assert subject.words() == ["check-out started", "closed 1 error", "checked out 2"]
+        subject.pool.check_in(two)
+
+
 async def test_a_foreign_connection_is_refused_before_anything_is_told(deployment: ScriptedDeployment) -> None:
     async with pool_on(deployment) as subject:
         connection = await subject.check_out()
