@@ -297,6 +297,18 @@ async def test_after_an_error_the_connection_stays_with_a_cursor_that_may_be_ope
         assert subject.log.words("checked in|closed") == closed
 
 
+async def test_a_connection_that_was_lost_meanwhile() -> None:
+    async with balanced() as subject:
+        subject.one.on("find", FIRST)
+        cursor = await subject.coll.find()
+        subject.one.drop_connections()
+        await settle()
+        with pytest.raises(AutoReconnect):
+            await cursor.to_list()
+        await cursor.close()
+        assert subject.stats.in_use == 0
+
+
 async def test_a_cleared_service_does_not_take_the_cursor_s_connection_away() -> None:
     async with balanced(retryWrites=False) as subject:
         await subject.connect()

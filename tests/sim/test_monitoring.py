@@ -599,6 +599,17 @@ async def test_a_reply_that_came_with_the_cancellation_is_not_believed() -> None
         assert client.now == begun + 0.5
 
 
+async def test_a_check_that_is_asked_for_before_the_cancelled_one_has_ended() -> None:
+    async with monitored(streaming=True) as (client, server):
+        server.on("find", Close(), FOUND)
+        await client.run()
+        await anyio.sleep(3)
+        begun = client.now
+        # The retry waits for a server before the monitor has run.
+        await client.run(find())
+        assert client.now == begun + 0.5
+
+
 async def test_after_a_cancelled_check_the_monitor_sleeps_if_nobody_asks() -> None:
     async with monitored(streaming=True) as (client, server):
         server.on("insert", Close())

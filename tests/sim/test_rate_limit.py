@@ -133,6 +133,15 @@ async def test_limits_of_databases_and_collections() -> None:
         assert tokens(client) == 3
 
 
+async def test_a_refusal_takes_no_token_of_another_limit() -> None:
+    limits = {"*": RateLimit(rate=0.001, burst=1), "shop": RateLimit(rate=0.001, burst=5)}
+    async with driver(replica_set(), rate_limit=limits, connect=False) as client:
+        await client.run(find_in("shop", "goods"))
+        for _ in range(10):
+            await fails(client, find_in("shop", "goods"))
+        assert tokens(client, "shop") == pytest.approx(4, abs=0.01)
+
+
 # --- what takes a token ---
 
 

@@ -257,6 +257,23 @@ async def test_not_primary() -> None:
         assert client.pool_log.words("pool") == [], "since 4.2 the connections stay good"
 
 
+async def test_a_check_that_was_overtaken_is_old_news() -> None:
+    deployment = replica_set("a", "b")
+    server = deployment["a:1"]
+    server.counter = 5
+    async with driver(deployment, connect=False) as client:
+        await anyio.sleep(1)
+        client.log.words()
+        server.counter = 3
+        deployment.step_down(None)
+        await announce(deployment, "a")
+        assert client.types()["a"] == "RSPrimary"
+        assert client.log.words("server|topology") == []
+        server.counter = 5
+        await announce(deployment, "a")
+        assert client.types()["a"] == "RSSecondary"
+
+
 async def test_an_error_of_a_server_that_has_left_is_nobodys_business() -> None:
     deployment = replica_set("a", "b")
     async with driver(deployment, connect=False) as client:
