@@ -206,36 +206,6 @@ async def test_it_waits_longer_than_the_queue_lets_others_wait() -> None:
             await session.commit_transaction()
 
 
-async def test_an_adaptive_queue_does_not_drop_it() -> None:
-    """In a standing queue, the newest are served first; what was begun is served before it would be dropped."""
-    queue = WaitQueue("queue", ordering="adaptive", adaptive_target=0.01, adaptive_interval=0.1, max_depth=1000)
-    async with subject("full pool", wait_queue=queue) as one, one.client.start_session() as session:
-        session.start_transaction()
-        await one.coll.insert_one({}, session=session)
-        one.a.on("work", Reply({"ok": 1}, 0.05))
-        committed = []
-
-        async def work() -> None:
-            try:
-                await one.client.db.command("work")
-            except AdmissionError:
-                return
-
-        async def commit() -> None:
-            await session.commit_transaction()
-            committed.append(anyio.current_time())
-
-        async with anyio.create_task_group() as group:
-            began = anyio.current_time()
-            for number in range(400):
-                group.start_soon(work)
-                if number == 100:
-                    group.start_soon(commit)
-                await anyio.sleep(0.01)
-        assert committed
-        assert committed[0] - began < 2.5
-
-
 @pytest.mark.parametrize("gate", ["breaker", "rate limit"])
 async def test_behind_a_load_balancer(gate: str) -> None:
     """The transaction and the cursor keep a connection each, and need no other one."""
@@ -273,6 +243,7 @@ async def test_behind_a_load_balancer(gate: str) -> None:
 
 @EVERY_GATE
 async def test_a_cursor_that_was_opened_is_read_and_closed(gate: str) -> None:
+    """And sessions are ended."""
     async with subject(gate) as one:
         cursor = one.coll.find(batch_size=1)
         assert await anext(cursor) == {"_id": 1}
@@ -281,15 +252,8 @@ async def test_a_cursor_that_was_opened_is_read_and_closed(gate: str) -> None:
         async with one.shut():
             assert await anext(cursor) == {"_id": 2}
             await abandoned.close()
-        assert len(one.a.commands("killCursors")) == 1
-
-
-@EVERY_GATE
-async def test_sessions_are_ended(gate: str) -> None:
-    async with subject(gate) as one:
-        async with one.shut():
-            pass
         server = one.a
+        assert len(server.commands("killCursors")) == 1
     assert len(server.commands("endSessions")) == 1
 
 
@@ -354,49 +318,41 @@ async def test_a_bulk_write_that_has_begun_is_finished(gate: str, is_acknowledge
         assert [len(one.a.commands(name)) for name in ("insert", "update")] == [2 if is_acknowledged else 1, 1]
 
 
-async def test_reached_server_speaks_of_the_whole_bulk_write() -> None:
-    """The second command got no connection in time, but the first one wrote."""
-    async with subject("full pool", wait_queue=None, waitQueueTimeoutMS=100) as one:
-        requests: list[Any] = [InsertOne({}), UpdateOne({}, {"$set": {"x": 1}})]
-        one.a.on("insert", Reply(WRITTEN, 0.05), WRITTEN)
-        found = await shuts_half_way(one, lambda: one.coll.bulk_write(requests), command="insert")
-        assert isinstance(found, WaitQueueTimeoutError)
-        assert found.partial_result.inserted_count == 1
-        assert found.reached_server
-
-
-async def test_a_bulk_write_whose_first_command_was_refused_reached_no_server() -> None:
-    async with subject("full pool") as one:
-        async with one.shut():
-            with pytest.raises(AdmissionError) as raised:
-                await one.coll.bulk_write([InsertOne({}), UpdateOne({}, {"$set": {"x": 1}})])
-        assert not raised.value.reached_server
-        assert not one.a.commands("insert")
+async def bulk_write_of_client(one: Subject, seconds: float) -> Any:
+    """Two documents, each of which needs a command of its own; admission is shut while the first one runs."""
+    one.a.hello["maxWriteBatchSize"] = 1
+    one.a.drop_connections()
+    one.a.on("bulkWrite", Reply(BULK_WRITTEN, seconds), BULK_WRITTEN)
+    models: list[Any] = [InsertOne({}, namespace="db.coll"), InsertOne({}, namespace="db.coll")]
+    await one.client.admin.command("ping")
+    return await shuts_half_way(one, lambda: one.client.bulk_write(models), command="bulkWrite")
 
 
 @EVERY_GATE
 async def test_a_bulk_write_of_the_client_that_has_begun_is_finished(gate: str) -> None:
     async with subject(gate, maxPoolSize=2 if gate == "breaker" else 1) as one:
-        # Each document needs a command of its own.
-        for server in one.deployment.servers.values():
-            server.hello["maxWriteBatchSize"] = 1
-        one.a.drop_connections()
-        one.a.on("bulkWrite", Reply(BULK_WRITTEN, 0.5), BULK_WRITTEN)
-        models: list[Any] = [InsertOne({}, namespace="db.coll"), InsertOne({}, namespace="db.coll")]
-        await one.client.admin.command("ping")
-        found = await shuts_half_way(one, lambda: one.client.bulk_write(models), command="bulkWrite")
+        found = await bulk_write_of_client(one, 0.5)
         assert not isinstance(found, Exception), found
         assert len(one.a.commands("bulkWrite")) == 2
 
 
-async def test_reached_server_speaks_of_the_whole_bulk_write_of_a_client() -> None:
+async def test_reached_server_speaks_of_the_whole_bulk_write() -> None:
+    """The second command got no connection in time, but the first one wrote."""
+    requests: list[Any] = [InsertOne({}), UpdateOne({}, {"$set": {"x": 1}})]
+    async with subject("full pool") as one:
+        async with one.shut():
+            with pytest.raises(AdmissionError) as raised:
+                await one.coll.bulk_write(requests)
+        assert not raised.value.reached_server
+        assert not one.a.commands("insert")
     async with subject("full pool", wait_queue=None, waitQueueTimeoutMS=100) as one:
-        one.a.hello["maxWriteBatchSize"] = 1
-        one.a.drop_connections()
-        one.a.on("bulkWrite", Reply(BULK_WRITTEN, 0.05), BULK_WRITTEN)
-        models: list[Any] = [InsertOne({}, namespace="db.coll"), InsertOne({}, namespace="db.coll")]
-        await one.client.admin.command("ping")
-        found = await shuts_half_way(one, lambda: one.client.bulk_write(models), command="bulkWrite")
+        one.a.on("insert", Reply(WRITTEN, 0.05), WRITTEN)
+        found = await shuts_half_way(one, lambda: one.coll.bulk_write(requests), command="insert")
+        assert isinstance(found, WaitQueueTimeoutError)
+        assert found.partial_result.inserted_count == 1
+        assert found.reached_server
+    async with subject("full pool", wait_queue=None, waitQueueTimeoutMS=100) as one:
+        found = await bulk_write_of_client(one, 0.05)
         assert isinstance(found, ClientBulkWriteException)
         assert isinstance(found.error, WaitQueueTimeoutError)
         assert found.reached_server

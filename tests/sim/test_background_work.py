@@ -15,7 +15,7 @@ from motorlite._operations.cursors import KillCursors
 from motorlite._pool.state import PoolState
 from motorlite._sessions.session import Session
 from motorlite._topology.monitor import RoundTripTimes
-from motorlite.errors import ConfigurationError, PoolClearedError, ProtocolError
+from motorlite.errors import ConfigurationError, ProtocolError
 from motorlite.testing.scripted import Hang, Reply, ScriptedDeployment
 from tests.support.clients import scripted_client
 from tests.support.core import FOUND, driver, find
@@ -50,33 +50,30 @@ def streams(deployment: ScriptedDeployment, **ping: Any) -> None:
 # --- round-trip times ---
 
 
-async def test_a_date_that_python_cannot_hold_in_a_ping(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("is_bug", [False, True], ids=["a date that Python cannot hold", "a bug"])
+async def test_a_measurement_that_fails(
+    is_bug: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     deployment = ScriptedDeployment(["a:1"], streaming=True)
-    streams(deployment, lastWrite={"lastWriteDate": FAR_DATE})
-    async with driver(deployment, connect=False) as sdam:
-        await anyio.sleep(15)
-        assert deployment["a:1"].connections_made == 2, "of the monitor, and the one that measures"
-        streams(deployment)
-        deployment["a:1"].hello_delay = 0.5
-        await anyio.sleep(10)
-        assert deployment["a:1"].connections_made == 3, "it measures on a new one"
-        assert sdam.server("a").monitor.round_trip_times.average == pytest.approx(0.1)  # type: ignore[union-attr]
-        assert sdam.types() == {"a": "Standalone"}
-    assert messages(caplog) == [], "a ping that failed is nothing special"
-
-
-async def test_a_bug_in_the_measurement(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    deployment = ScriptedDeployment(["a:1"], streaming=True)
+    server = deployment["a:1"]
     streams(deployment)
     async with driver(deployment, connect=False) as sdam:
         await anyio.sleep(5)
         with monkeypatch.context() as patch:
-            patch.setattr(RoundTripTimes, "add", bug)
+            if is_bug:
+                patch.setattr(RoundTripTimes, "add", bug)
+            else:
+                streams(deployment, lastWrite={"lastWriteDate": FAR_DATE})
             await anyio.sleep(10)
-        deployment["a:1"].hello_delay = 0.5
+        assert server.connections_made == 2, "of the monitor, and the one that measures"
+        streams(deployment)
+        server.hello_delay = 0.5
         await anyio.sleep(10)
+        assert server.connections_made == 3, "it measures on a new one"
         assert sdam.server("a").monitor.round_trip_times.average == pytest.approx(0.1)  # type: ignore[union-attr]
-    assert messages(caplog) == ["measuring round trips to a:1 failed; it continues"]
+        assert sdam.types() == {"a": "Standalone"}
+    # A ping that failed is nothing special.
+    assert messages(caplog) == (["measuring round trips to a:1 failed; it continues"] if is_bug else [])
 
 
 # --- checks ---
@@ -182,25 +179,6 @@ async def test_a_bug_while_a_late_reply_is_read(caplog: pytest.LogCaptureFixture
     assert messages(caplog) == ["processing a late reply from a:1 failed"]
 
 
-@pytest.mark.parametrize("kind", [ValueError, TypeError, ZeroDivisionError])
-async def test_a_connection_that_cannot_be_made(kind: type[Exception], caplog: pytest.LogCaptureFixture) -> None:
-    deployment = ScriptedDeployment(["a:1"])
-    async with driver(deployment, connect=False, maxPoolSize=1, retryReads=False) as core:
-        await anyio.sleep(1)
-        server: Any = deployment["a:1"]
-        server.connect_error = lambda: kind("nobody thought of it")
-        with pytest.raises(PoolClearedError, match="nobody thought of it") as caught:
-            await core.run(find())
-        assert isinstance(caught.value.__cause__, kind)
-        assert caught.value.__cause__.__traceback__ is None
-        state = core.server().pool.state
-        assert (len(state.in_use), len(state.connecting), len(state.queue)) == (0, 0, 0)
-        server.connect_error = None
-        await core.run(find())
-    # The caller got the error.
-    assert messages(caplog) == []
-
-
 async def test_a_bug_while_a_cursor_is_closed_costs_no_pinned_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     deployment = ScriptedDeployment(["lb:1"], services=1)
     deployment.services[0].on("find", {"cursor": {"id": 7, "ns": "db.coll", "firstBatch": [{"_id": 1}]}})
@@ -217,10 +195,15 @@ async def test_a_bug_while_a_cursor_is_closed_costs_no_pinned_connection(monkeyp
 # --- an application's own filter of servers ---
 
 
+def refuse(_: list[Any]) -> Any:
+    raise ConfigurationError("mine")
+
+
 @pytest.mark.parametrize(
     ("selector", "message"),
     [
         (bug, "the server_selector raised ZeroDivisionError: a bug"),
+        (refuse, "^mine"),
         (lambda servers: None, "must return a list of server descriptions, but returned a NoneType"),
         (lambda servers: (server for server in servers), "returned a generator"),
         (lambda servers: [server.address for server in servers], "returned a list with other items"),
@@ -246,15 +229,6 @@ async def test_a_server_selector_that_fails(selector: Any, message: str) -> None
         core.core.executor.release(session)
     # And closing the client, which has a session to end, went well.
     assert not deployment["a:1"].commands("endSessions")
-
-
-async def test_an_error_of_the_driver_that_a_server_selector_raises_is_left_as_it_is() -> None:
-    def refuse(_: list[Any]) -> Any:
-        raise ConfigurationError("mine")
-
-    async with driver(ScriptedDeployment(["a:1"]), connect=False, server_selector=refuse) as core:
-        with pytest.raises(ConfigurationError, match=r"^mine$"):
-            await core.run(find())
 
 
 # --- the names of tasks, for those who look at them (`python -m asyncio pstree`, trio's instruments) ---

@@ -82,17 +82,6 @@ async def test_it_finds_the_capacity_and_follows_it() -> None:
             assert mean(machine.delays) <= 0.03
 
 
-async def test_without_it_the_queue_is_in_the_server() -> None:
-    deployment = replica_set()
-    machine = Machine(deployment, 10)
-    async with driver(deployment) as client:
-        await load(client, 1)
-        machine.delays.clear()
-        await load(client, 1)
-        assert mean(machine.delays) == pytest.approx(0.06, rel=0.05)
-        assert client.core.stats().servers[A].concurrency_limit is None
-
-
 async def test_operations_above_the_limit_wait_in_the_pools_queue() -> None:
     deployment = replica_set()
     Machine(deployment, 100, seconds=1.0)
@@ -109,34 +98,10 @@ async def test_operations_above_the_limit_wait_in_the_pools_queue() -> None:
         assert len(deployment["a:1"].received) == 3
 
 
-async def test_a_waiter_that_gives_up_costs_the_server_nothing() -> None:
+@pytest.mark.parametrize("answer", [OVERLOADED_ONLY, Hang()], ids=["overload", "timeout"])
+async def test_overload_errors_and_timeouts_lower_it_at_once(answer: Any) -> None:
     deployment = replica_set()
-    Machine(deployment, 100, seconds=1.0)
-    async with driver(deployment, concurrency_limit=ConcurrencyLimit(initial=1, minimum=1)) as client:
-        async with anyio.create_task_group() as group:
-            group.start_soon(client.run, run_command())
-            await anyio.sleep(0.1)
-            with anyio.move_on_after(0.1):
-                await client.run(run_command())
-        assert len(deployment["a:1"].received) == 1
-        await client.run(run_command())
-
-
-async def test_overload_errors_lower_it_at_once() -> None:
-    deployment = replica_set()
-    deployment["a:1"].on("ping", OVERLOADED_ONLY)
-    async with driver(deployment, concurrency_limit=ConcurrencyLimit()) as client:
-        await fails(client, run_command())
-        assert limit(client).value == 18
-        for _ in range(100):
-            await anyio.sleep(1)
-            await fails(client, run_command())
-        assert limit(client).value == 4
-
-
-async def test_timeouts_lower_it() -> None:
-    deployment = replica_set()
-    deployment["a:1"].on("ping", Hang())
+    deployment["a:1"].on("ping", answer)
     async with driver(deployment, concurrency_limit=ConcurrencyLimit()) as client:
         await fails(client, run_command(), timeout=0.5)
         assert limit(client).value == 18
@@ -205,15 +170,6 @@ async def test_waiting_for_data_that_is_cancelled_anywhere_leaves_the_limit_as_i
             await settle()
             assert limit(client).value == limit(client).own == 2
     assert point > 2
-
-
-async def test_a_limit_above_max_pool_size_changes_nothing() -> None:
-    deployment = replica_set()
-    Machine(deployment, 100)
-    async with driver(deployment, concurrency_limit=ConcurrencyLimit(), maxPoolSize=5) as client:
-        assert await load(client, 5) == pytest.approx(2500, rel=0.05)
-        # It does not grow while operations cannot use it up.
-        assert limit(client).value == 20
 
 
 async def test_every_server_has_its_own() -> None:

@@ -23,18 +23,15 @@ from tests.support.core import (
     FOUND,
     HOST_UNREACHABLE,
     OVERLOADED,
-    OVERLOADED_ONLY,
     RETRYABLE_ONLY,
     WRITTEN,
     A,
     B,
     driver,
     find,
-    get_more,
     insert,
     later,
     run_command,
-    update_many,
 )
 from tests.support.events import Recorder
 from tests.support.kept_errors import is_kept_copy
@@ -88,30 +85,23 @@ ANSWERS: list[tuple[str, list[Answer], list[str]]] = [
 
 
 @pytest.mark.parametrize(("answers", "expected"), [row[1:] for row in ANSWERS], ids=[row[0] for row in ANSWERS])
-async def test_one_started_and_one_other(answers: list[Answer], expected: list[str]) -> None:
-    deployment = ScriptedDeployment(["a:1"], replica_set="rs")
-    deployment["a:1"].on("find", *answers)
-    async with driver(deployment) as client:
-        await outcome(client, find())
-        check_pairs(client)
-        assert client.recorder.history == [word for end in expected for word in ("started find", f"{end} find")]
-        # All attempts belong to one operation.
-        assert len({event.operation_id for event in client.recorder.command_events}) == 1
-        assert len({event.request_id for event in client.recorder.command_events}) == len(expected)
-        ids = {event.operation_id for event in client.recorder.command_events}
-        assert {event.operation_id for event in client.recorder.retries} <= ids
-
-
-@pytest.mark.parametrize(("answers", "expected"), [row[1:] for row in ANSWERS], ids=[row[0] for row in ANSWERS])
-async def test_log_messages_are_paired_as_events_are(
+async def test_one_started_and_one_other(
     answers: list[Answer], expected: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
+    """Of the events, and of the log messages."""
     deployment = ScriptedDeployment(["a:1"], replica_set="rs")
     deployment["a:1"].on("find", *answers)
     with caplog.at_level(logging.DEBUG, "motorlite"):
         async with driver(deployment) as client:
             caplog.clear()
             await outcome(client, find())
+            check_pairs(client)
+            assert client.recorder.history == [word for end in expected for word in ("started find", f"{end} find")]
+            # All attempts belong to one operation.
+            assert len({event.operation_id for event in client.recorder.command_events}) == 1
+            assert len({event.request_id for event in client.recorder.command_events}) == len(expected)
+            ids = {event.operation_id for event in client.recorder.command_events}
+            assert {event.operation_id for event in client.recorder.retries} <= ids
     logged = [vars(record)["motorlite"] for record in caplog.records if record.name == "motorlite.command"]
     of_find = [fields for fields in logged if fields["commandName"] == "find"]
     words = [word for end in expected for word in ("Command started", f"Command {end}")]
@@ -138,20 +128,22 @@ async def test_operations_have_different_ids_unless_one_is_given() -> None:
 
 async def test_the_failed_event_has_the_reply_and_the_time() -> None:
     deployment = ScriptedDeployment(["a:1"])
-    deployment["a:1"].on("ping", later(OVERLOADED, 0.25), later(DONE, 0.5))
+    deployment["a:1"].on("serverStatus", later(OVERLOADED, 0.25), later(DONE, 0.5))
     async with driver(deployment) as client:
-        await client.run(run_command())
+        await client.run(run_command("serverStatus"))
         _, failed, started, succeeded = client.recorder.command_events
         assert isinstance(failed, CommandFailedEvent)
         assert failed.failure == OVERLOADED
         assert failed.duration == pytest.approx(0.25, abs=1e-9)
         assert isinstance(failed.error, PyMongoError)
         assert isinstance(started, CommandStartedEvent)
-        assert started.command["ping"] == 1
+        assert started.command["serverStatus"] == 1
         assert started.command["$db"] == "db"
         assert isinstance(succeeded, CommandSucceededEvent)
         assert succeeded.reply == DONE
         assert succeeded.duration == pytest.approx(0.5, abs=1e-9)
+        # Retries of a command of the user are told by its own name.
+        assert [event.command_name for event in client.recorder.retries] == ["serverStatus"]
 
 
 async def test_the_error_of_the_failed_event_names_its_server() -> None:
@@ -259,24 +251,17 @@ async def test_an_unacknowledged_write_that_cannot_be_written_failed() -> None:
         assert client.recorder.history == ["started insert", "failed insert"]
 
 
-async def test_write_errors_in_a_reply_that_says_ok_succeeded() -> None:
-    deployment = ScriptedDeployment(["a:1"], replica_set="rs")
-    deployment["a:1"].on("insert", {"n": 0, "writeErrors": [{"index": 0, "code": 11000, "errmsg": "E11000"}]})
-    async with driver(deployment) as client:
-        error = await outcome(client, insert())
-        assert client.recorder.history == ["started insert", "succeeded insert"]
-        assert error is not None
-        assert (error.address, error.attempts, error.retry_reasons, error.retry_refusal) == (A, 1, (), None)
-
-
-async def test_an_error_in_the_reply_to_a_retry_tells_of_the_retries() -> None:
+@pytest.mark.parametrize("earlier", [[], [OVERLOADED]], ids=["at once", "after a retry"])
+async def test_write_errors_in_a_reply_that_says_ok_succeeded(earlier: list[Answer]) -> None:
     deployment = ScriptedDeployment(["a:1"], replica_set="rs")
     duplicate = {"n": 0, "writeErrors": [{"index": 0, "code": 11000, "errmsg": "E11000"}]}
-    deployment["a:1"].on("insert", OVERLOADED, duplicate)
+    deployment["a:1"].on("insert", *earlier, duplicate)
     async with driver(deployment) as client:
         error = await outcome(client, insert())
+        assert client.recorder.history[-2:] == ["started insert", "succeeded insert"]
         assert error is not None
-        assert (error.address, error.attempts, error.retry_reasons) == (A, 2, ("overload",))
+        assert (error.address, error.attempts, error.retry_refusal) == (A, 1 + len(earlier), None)
+        assert error.retry_reasons == ("overload",) * len(earlier)
 
 
 @pytest.mark.parametrize("reply", [{}, {"cursor": 5}, {"cursor": {"id": 0}}, {"cursor": {"firstBatch": []}}])
@@ -353,47 +338,25 @@ async def test_retry_events_tell_everything() -> None:
 
 
 @pytest.mark.parametrize(
-    ("operation", "name", "answer", "options", "tokens", "limit", "expected"),
+    ("make", "name", "answer", "options", "tokens", "expected"),
     [
-        (run_command, "ping", HOST_UNREACHABLE, {}, 10, 60, ("temporary failure", None, "not retryable")),
-        (find, "find", OVERLOADED_ONLY, {}, 10, 60, ("overload", None, "not retryable")),
-        (find, "find", OVERLOADED, {"retryReads": False}, 10, 60, ("overload", POLICY, "disabled")),
-        (
-            find,
-            "find",
-            HOST_UNREACHABLE,
-            {"retryReads": False},
-            10,
-            60,
-            ("temporary failure", SPECIFICATION, "disabled"),
-        ),
-        (update_many, "update", OVERLOADED, {"retryWrites": False}, 10, 60, ("overload", POLICY, "disabled")),
-        (run_command, "ping", RETRYABLE_ONLY, {"retryWrites": False}, 10, 60, ("retryable error", POLICY, "disabled")),
-        (get_more, "getMore", OVERLOADED, {"maxAdaptiveRetries": 0}, 10, 60, ("overload", POLICY, "attempts")),
-        (find, "find", OVERLOADED, {}, 10, 0.1, ("overload", POLICY, "deadline")),
-        (find, "find", OVERLOADED, {}, 0, 60, ("overload", POLICY, "tokens")),
-        (find, "find", RETRYABLE_ONLY, {}, 0, 60, ("retryable error", POLICY, "tokens")),
+        (run_command, "ping", HOST_UNREACHABLE, {}, 10, ("temporary failure", None, "not retryable")),
+        (find, "find", HOST_UNREACHABLE, {"retryReads": False}, 10, ("temporary failure", SPECIFICATION, "disabled")),
+        (find, "find", OVERLOADED, {}, 0, ("overload", POLICY, "tokens")),
     ],
 )
 async def test_why_a_retry_is_refused(
-    operation: Any,
-    name: str,
-    answer: Answer,
-    options: dict[str, Any],
-    tokens: int,
-    limit: float,
-    expected: tuple[str, str | None, str],
+    make: Any, name: str, answer: Answer, options: dict[str, Any], tokens: int, expected: tuple[str, str | None, str]
 ) -> None:
+    """The event and the error have what was decided."""
     deployment = ScriptedDeployment(["a:1"], replica_set="rs")
     deployment["a:1"].on(name, answer)
     async with driver(deployment, **options) as client:
         client.drain_to(tokens)
-        error = await outcome(client, operation(), timeout=limit)
+        error = await outcome(client, make())
         (event,) = client.recorder.retries
         assert (event.reason, event.rule, event.refusal) == expected
-        assert not event.permitted
-        assert event.tokens == tokens
-        assert event.attempt == 1
+        assert (event.permitted, event.tokens, event.attempt) == (False, tokens, 1)
         assert error is not None
         assert error.retry_refusal == expected[2]
         # The listener's copy says so too.
@@ -416,14 +379,6 @@ async def test_an_error_that_no_rule_is_about_is_neither_published_nor_counted(c
             assert (caught.value.attempts, caught.value.retry_refusal) == (1, None)
         assert recorder.retries == []
         assert client.stats().refusals == {}
-
-
-async def test_a_retry_of_a_command_of_the_user_is_told_by_its_own_name() -> None:
-    deployment = ScriptedDeployment(["a:1"])
-    deployment["a:1"].on("serverStatus", OVERLOADED, DONE)
-    async with driver(deployment) as client:
-        await client.run(run_command("serverStatus"))
-        assert [event.command_name for event in client.recorder.retries] == ["serverStatus"]
 
 
 async def test_a_server_that_was_never_found_has_no_address() -> None:

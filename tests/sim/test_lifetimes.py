@@ -80,6 +80,15 @@ FAILURES: dict[str, Answer] = {
     "refused value": REFUSED,
     "nonsense": Raw(b"nonsense" * 8),
 }
+WRITE_FAILURES: dict[str, Answer] = {
+    "write error": {"n": 0, "writeErrors": [{"index": 0, "code": 11000, "errmsg": "there already"}]},
+    "retried write concern error": {
+        "n": 1,
+        "writeConcernError": {"code": 91, "errmsg": "shutting down"},
+        "errorLabels": ["RetryableWriteError"],
+    },
+    "write concern error": {"n": 1, "writeConcernError": {"code": 64, "errmsg": "too few"}},
+}
 
 
 class TestKeptErrors:
@@ -140,45 +149,29 @@ class TestKeptErrors:
                 assert not garbage()
 
     @pytest.mark.parametrize("options", [{}, {"timeoutMS": 3000}], ids=["", "timeoutMS"])
-    @pytest.mark.parametrize("command", ["find", "insert", "ping"])
-    @pytest.mark.parametrize("what", FAILURES)
+    @pytest.mark.parametrize(
+        ("command", "what"),
+        [
+            *((command, what) for command in ("find", "insert", "insert many", "ping") for what in FAILURES),
+            *((command, what) for command in ("insert", "insert many") for what in WRITE_FAILURES),
+        ],
+    )
     async def test_a_failed_operation_leaves_nothing(self, what: str, command: str, options: dict[str, Any]) -> None:
-        deployment, server = deployment_of(0)
+        deployment = ScriptedDeployment(["a:1"], replica_set="rs" if what in WRITE_FAILURES else None)
+        server = deployment["a:1"]
         async with scripted_client(deployment, **options) as client:
             await client.admin.command("ping")
-            server.on(command, FAILURES[what], failure(2))
+            answers = [WRITE_FAILURES[what]] if what in WRITE_FAILURES else [FAILURES[what], failure(2)]
+            server.on(command.partition(" ")[0], *answers)
             operations: dict[str, Callable[[], Awaitable[Any]]] = {
                 "find": client.db.coll.find_one,
                 "insert": lambda: client.db.coll.insert_one({}),
+                "insert many": lambda: client.db.coll.insert_many([{}]),
                 "ping": lambda: client.admin.command("ping"),
             }
             with without_collector():
                 await fails(operations[command])
                 await anyio.sleep(0.1)
-                assert not garbage()
-
-    @pytest.mark.parametrize(
-        "reply",
-        [
-            {"n": 0, "writeErrors": [{"index": 0, "code": 11000, "errmsg": "there already"}]},
-            {
-                "n": 1,
-                "writeConcernError": {"code": 91, "errmsg": "shutting down"},
-                "errorLabels": ["RetryableWriteError"],
-            },
-            {"n": 1, "writeConcernError": {"code": 64, "errmsg": "too few"}},
-        ],
-        ids=["write error", "retried write concern error", "write concern error"],
-    )
-    async def test_a_failed_write_leaves_nothing(self, reply: dict[str, Any]) -> None:
-        deployment = ScriptedDeployment(["a:1"], replica_set="rs")
-        deployment["a:1"].on("insert", reply)
-        async with scripted_client(deployment) as client:
-            await client.admin.command("ping")
-            with without_collector():
-                for write in (client.db.coll.insert_one, lambda one: client.db.coll.insert_many([one])):
-                    with pytest.raises(OperationFailure):
-                        await write({})
                 assert not garbage()
 
     async def test_waiting_in_vain_leaves_nothing(self) -> None:
@@ -709,11 +702,14 @@ def test_a_client_that_is_closed_after_its_loop_says_nothing() -> None:
 
 
 @pytest.mark.parametrize("backend", virtual_time.BACKENDS)
-@pytest.mark.parametrize("interrupted", ["topology", "pool"])
+@pytest.mark.parametrize("interrupted", ["topology", "pool", "connection"])
 def test_an_interruption_of_the_first_operation(
     interrupted: str, backend: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Ctrl-C or an exit while the client is bound to its loop: the next operation binds it anew."""
+    """Ctrl-C or an exit, while the client is bound to its loop or asks for a connection.
+
+    The next operation binds it anew.
+    """
 
     class Interrupts(TopologyListener, ConnectionPoolListener):
         def __init__(self) -> None:
@@ -725,20 +721,27 @@ def test_an_interruption_of_the_first_operation(
         def pool_created(self, event: object) -> None:
             self._interrupt("pool")
 
+        def connection_created(self, event: object) -> None:
+            self._interrupt("connection")
+
         def _interrupt(self, where: str) -> None:
             if where == interrupted and self.left:
                 self.left -= 1
                 raise KeyboardInterrupt
 
     deployment = ScriptedDeployment(["a:1"])
+    server = deployment["a:1"]
 
     async def main() -> None:
-        client = make_client(deployment, event_listeners=[Interrupts()])
+        client = make_client(deployment, event_listeners=[Interrupts()], maxPoolSize=1)
         with pytest.raises(KeyboardInterrupt):
             await client.db.coll.find_one()
-        await anyio.sleep(30)
-        assert not deployment["a:1"].hellos, "what was begun has ended"
+        if interrupted != "connection":
+            await anyio.sleep(30)
+            assert not server.hellos, "what was begun has ended"
         await client.db.coll.find_one()
+        assert stats(client).in_use == 0
+        assert server.connections_made == 2, "that of the monitor, and the one that was asked for"
         await client.close()
         await deployment.close()
 
@@ -748,29 +751,3 @@ def test_an_interruption_of_the_first_operation(
         anyio.run(main, backend=name, backend_options=options)
         gc.collect()
     assert not caplog.records
-
-
-@pytest.mark.parametrize("backend", virtual_time.BACKENDS)
-def test_an_interruption_while_a_connection_is_asked_for(backend: str) -> None:
-    class Interrupts(ConnectionPoolListener):
-        def __init__(self) -> None:
-            self.left = 1
-
-        def connection_created(self, event: object) -> None:
-            if self.left:
-                self.left -= 1
-                raise KeyboardInterrupt
-
-    deployment = ScriptedDeployment(["a:1"])
-
-    async def main() -> None:
-        async with make_client(deployment, event_listeners=[Interrupts()], maxPoolSize=1) as client:
-            with pytest.raises(KeyboardInterrupt):
-                await client.db.coll.find_one()
-            await client.db.coll.find_one()
-            assert stats(client).in_use == 0
-            assert deployment["a:1"].connections_made == 2, "that of the monitor, and the one that was asked for"
-        await deployment.close()
-
-    name, options = virtual_time.backend(backend)
-    anyio.run(main, backend=name, backend_options=options)

@@ -22,8 +22,6 @@ from motorlite.errors import (
     NetworkTimeout,
     NotPrimaryError,
     OperationFailure,
-    ProtocolError,
-    WaitQueueTimeoutError,
 )
 from motorlite.monitoring import PoolEvent
 from motorlite.testing.scripted import Close, Reply, ScriptedDeployment, failure, overloaded
@@ -34,7 +32,7 @@ from tests.support.events import DISCOVERY, Recorder
 from tests.support.pools import settle
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     from motorlite import AsyncCollection
     from motorlite.stats import ServerStats
@@ -46,7 +44,7 @@ SHUTDOWN = 11600
 FIRST = {"cursor": {"id": 7, "ns": "db.coll", "firstBatch": [{"_id": 1}, {"_id": 2}]}}
 MORE = {"cursor": {"id": 7, "ns": "db.coll", "nextBatch": [{"_id": 3}]}}
 LAST = {"cursor": {"id": 0, "ns": "db.coll", "nextBatch": [{"_id": 4}]}}
-MADE = ["check-out started", "created 1", "ready 1", "checked out 1"]
+REFUSED = {"cursor": {"id": 7, "ns": "db.coll", "nextBatch": [{"at": DatetimeMS(2**60)}]}}
 
 
 class Subject:
@@ -83,6 +81,13 @@ class Subject:
             service.received.clear()
         self.log.clear()
         self.recorder.clear()
+
+    async def opened(self, **answers: Any) -> Any:
+        """A cursor of the first service, with its answers (one, or a tuple of them) to further commands."""
+        self.one.on("find", FIRST)
+        for name, answer in answers.items():
+            self.one.on(name, *(answer if isinstance(answer, tuple) else (answer,)))
+        return await self.coll.find()
 
     def names(self, service: int) -> list[str]:
         """The commands that one service has received."""
@@ -225,13 +230,6 @@ async def test_sessions_do_not_expire_for_the_client() -> None:
 # --- cursors ---
 
 
-async def test_nothing_is_pinned_when_the_first_batch_is_all() -> None:
-    async with balanced() as subject:
-        await subject.coll.find().to_list()
-        assert subject.log.words("check|created 1|ready 1|closed") == [*MADE, "checked in 1"]
-        assert subject.stats.in_use == 0
-
-
 @pytest.mark.parametrize("is_exhausted", [True, False])
 async def test_only_a_cursor_with_more_batches_gets_the_connection(is_exhausted: bool) -> None:
     deployment = ScriptedDeployment(["lb:1"], services=1)
@@ -246,15 +244,13 @@ async def test_only_a_cursor_with_more_batches_gets_the_connection(is_exhausted:
 
 async def test_a_cursor_keeps_its_connection_until_it_is_exhausted() -> None:
     async with balanced() as subject:
-        subject.one.on("find", FIRST)
-        subject.one.on("getMore", MORE, LAST)
-        cursor = await subject.coll.find()
+        cursor = await subject.opened(getMore=(MORE, overloaded(), LAST))
         assert subject.stats.in_use == 1
         await subject.client.admin.command("ping")
         assert subject.names(1) == ["ping"], "another connection, to the other service"
         subject.log.clear()
         assert [document["_id"] async for document in cursor] == [1, 2, 3, 4]
-        assert subject.names(0) == ["find", "getMore", "getMore"]
+        assert subject.names(0) == ["find", "getMore", "getMore", "getMore"], "a retry is sent to the same service"
         assert subject.log.words() == ["checked in 1"], "checked out once and in once"
         assert subject.stats.in_use == 0
         await cursor.close()
@@ -264,9 +260,7 @@ async def test_a_cursor_keeps_its_connection_until_it_is_exhausted() -> None:
 @pytest.mark.parametrize("answer", [{}, Close(), failure(SHUTDOWN)], ids=["done", "network error", "refused"])
 async def test_closing_kills_the_cursor_on_its_connection_and_gives_it_back(answer: Any) -> None:
     async with balanced() as subject:
-        subject.one.on("find", FIRST)
-        subject.one.on("killCursors", answer)
-        cursor = await subject.coll.find()
+        cursor = await subject.opened(killCursors=answer)
         await subject.client.admin.command("ping")
         await cursor.close()
         assert subject.names(0) == ["find", "killCursors"]
@@ -274,52 +268,33 @@ async def test_closing_kills_the_cursor_on_its_connection_and_gives_it_back(answ
         assert subject.log.words("checked in") == ["checked in 2", "checked in 1"]
 
 
-async def test_after_a_network_error_the_connection_stays_with_the_cursor() -> None:
+@pytest.mark.parametrize(
+    ("answer", "error", "is_kept", "commands", "closed"),
+    [
+        # There is nothing to send killCursors on.
+        (Close(), AutoReconnect, True, ["find", "getMore"], ["checked in 1", "closed 1 error"]),
+        (failure(7), OperationFailure, True, ["find", "getMore", "killCursors"], ["checked in 1"]),
+        # The server has lost the cursor.
+        (failure(43), OperationFailure, False, ["find", "getMore"], ["checked in 1"]),
+        (REFUSED, InvalidBSON, True, ["find", "getMore", "killCursors"], ["checked in 1"]),
+    ],
+    ids=["network error", "refused", "lost cursor", "value that is refused"],
+)
+async def test_after_an_error_the_connection_stays_with_a_cursor_that_may_be_open(
+    answer: Any, error: type[Exception], is_kept: bool, commands: list[str], closed: list[str]
+) -> None:
     async with balanced() as subject:
-        subject.one.on("find", FIRST)
-        subject.one.on("getMore", Close())
-        cursor = await subject.coll.find()
-        with pytest.raises(AutoReconnect):
+        cursor = await subject.opened(getMore=answer)
+        with pytest.raises(error):
             await cursor.to_list()
-        assert subject.stats.in_use == 1
-        with pytest.raises(InvalidOperation):
-            await cursor.to_list()
+        assert subject.stats.in_use == is_kept
+        if is_kept:
+            with pytest.raises(InvalidOperation):
+                await cursor.to_list()
         await cursor.close()
         assert subject.stats.in_use == 0
-        assert "killCursors" not in subject.names(0) + subject.names(1), "there is nothing to send it on"
-        assert subject.log.words("checked in|closed") == ["checked in 1", "closed 1 error"]
-
-
-async def test_after_another_error_too_and_closing_kills() -> None:
-    async with balanced() as subject:
-        subject.one.on("find", FIRST)
-        subject.one.on("getMore", failure(7))
-        cursor = await subject.coll.find()
-        with pytest.raises(OperationFailure):
-            await cursor.to_list()
-        assert subject.stats.in_use == 1
-        await cursor.close()
-        assert subject.names(0) == ["find", "getMore", "killCursors"]
-        assert subject.stats.idle == 1
-
-
-async def test_a_cursor_that_the_server_has_lost_keeps_nothing() -> None:
-    async with balanced() as subject:
-        subject.one.on("find", FIRST)
-        subject.one.on("getMore", failure(43))
-        cursor = await subject.coll.find()
-        with pytest.raises(OperationFailure):
-            await cursor.to_list()
-        assert (subject.stats.in_use, subject.stats.idle) == (0, 1)
-
-
-async def test_an_overloaded_service_is_asked_again_on_the_same_connection() -> None:
-    async with balanced() as subject:
-        subject.one.on("find", FIRST)
-        subject.one.on("getMore", overloaded(), LAST)
-        assert len(await subject.coll.find().to_list()) == 3
-        assert subject.names(0) == ["find", "getMore", "getMore"]
-        assert subject.other.connections_made == 0
+        assert (subject.names(0), subject.names(1)) == (commands, [])
+        assert subject.log.words("checked in|closed") == closed
 
 
 async def test_a_connection_that_was_lost_meanwhile() -> None:
@@ -348,9 +323,7 @@ async def test_a_cleared_service_does_not_take_the_cursor_s_connection_away() ->
 
 async def test_a_cancelled_get_more_ends_the_connection() -> None:
     async with balanced() as subject:
-        subject.one.on("find", FIRST)
-        subject.one.on("getMore", Reply(LAST, delay=5.0))
-        cursor = await subject.coll.find()
+        cursor = await subject.opened(getMore=Reply(LAST, delay=5.0))
         with anyio.move_on_after(1) as scope:
             await cursor.to_list()
         assert scope.cancelled_caught
@@ -372,54 +345,46 @@ async def test_an_abandoned_find_ends_the_connection_which_ends_the_cursor() -> 
         assert subject.stats.pending == 0
 
 
-async def test_an_abandoned_write_is_drained_as_anywhere() -> None:
+@pytest.mark.parametrize("way", ["dropped", "left in a cancelled scope", "in another thread", "on another loop"])
+async def test_a_cursor_that_is_not_closed_on_its_loop_is_killed_there(way: str) -> None:
     async with balanced() as subject:
-        subject.one.on("insert", Reply({"n": 1}, delay=1.5))
-        with anyio.move_on_after(1) as scope:
-            await subject.coll.insert_one({})
-        assert scope.cancelled_caught
-        assert subject.stats.pending == 1
-        await anyio.sleep(1)
-        assert (subject.stats.pending, subject.stats.idle) == (0, 1)
-
-
-async def test_closing_while_another_task_reads() -> None:
-    async with balanced() as subject, anyio.create_task_group() as group:
-        subject.one.on("find", FIRST)
-        subject.one.on("getMore", Reply(MORE, delay=2.0))
-        cursor = await subject.coll.find()
-        cursor_documents: list[Any] = []
-
-        async def read() -> None:
-            cursor_documents.extend(await cursor.to_list())
-
-        group.start_soon(read)
-        await anyio.sleep(1)
-        await cursor.close()
-        assert subject.names(0) == ["find", "getMore"], "one command at a time"
-        assert subject.stats.in_use == 1
-        await anyio.sleep(2)
-        assert subject.names(0) == ["find", "getMore", "killCursors"]
-        assert (subject.stats.in_use, subject.stats.idle) == (0, 1)
-
-
-async def test_a_cursor_that_nobody_refers_to_any_more() -> None:
-    async with balanced() as subject:
-        subject.one.on("find", FIRST)
-        cursor = await subject.coll.find()
-        assert subject.stats.in_use == 1
-        del cursor
-        gc.collect()
+        cursor: Any = await subject.opened()
+        gc.disable()
+        try:
+            if way == "left in a cancelled scope":
+                with anyio.CancelScope() as scope:
+                    async with cursor:
+                        scope.cancel()
+            elif way == "on another loop":
+                _in_a_thread(lambda: asyncio.run(cursor.close()))
+            else:
+                holder: list[Any] = [cursor]
+                holder.append(holder)
+                del holder
+            assert subject.stats.in_use == 1
+            if way != "on another loop":
+                del cursor
+            if way == "in another thread":
+                _in_a_thread(gc.collect)
+                assert subject.stats.in_use == 1, "nothing is given back in another thread"
+            else:
+                gc.collect()
+        finally:
+            gc.enable()
         await anyio.sleep(1)
         assert subject.names(0) == ["find", "killCursors"]
         assert (subject.stats.in_use, subject.stats.idle) == (0, 1)
 
 
+def _in_a_thread(function: Callable[[], object]) -> None:
+    thread = threading.Thread(target=function)
+    thread.start()
+    thread.join()
+
+
 async def test_a_close_that_is_cancelled_is_completed_in_the_background() -> None:
     async with balanced() as subject:
-        subject.one.on("find", FIRST)
-        subject.one.on("killCursors", Reply({}, delay=5.0))
-        cursor = await subject.coll.find()
+        cursor = await subject.opened(killCursors=Reply({}, delay=5.0))
         with anyio.move_on_after(1) as scope:
             await cursor.close()
         assert scope.cancelled_caught
@@ -452,25 +417,9 @@ async def test_a_close_that_is_cancelled_in_its_backoff_keeps_the_connection_unt
         assert (subject.stats.in_use, subject.stats.idle) == (0, 2)
 
 
-async def test_a_cursor_that_is_left_in_a_cancelled_scope_is_killed() -> None:
-    async with balanced() as subject:
-        subject.one.on("find", FIRST)
-        with anyio.CancelScope() as scope:
-            async with await subject.coll.find() as cursor:
-                scope.cancel()
-        del cursor
-        gc.collect()
-        await anyio.sleep(1)
-        assert subject.names(0) == ["find", "killCursors"]
-        assert (subject.stats.in_use, subject.stats.idle) == (0, 1)
-
-
 async def test_a_cursor_that_is_closed_while_another_task_reads_and_then_dropped_is_killed() -> None:
     async with balanced() as subject, anyio.create_task_group() as group:
-        subject.one.on("find", FIRST)
-        subject.one.on("getMore", Reply(MORE, delay=2.0))
-        subject.one.on("killCursors", Reply({}, delay=1.0))
-        cursor = await subject.coll.find()
+        cursor = await subject.opened(getMore=Reply(MORE, delay=2.0), killCursors=Reply({}, delay=1.0))
 
         async def read(cursor: Any) -> None:
             await cursor.to_list()
@@ -488,42 +437,9 @@ async def test_a_cursor_that_is_closed_while_another_task_reads_and_then_dropped
         assert (subject.stats.in_use, subject.stats.idle) == (0, 1)
 
 
-async def test_a_cursor_that_is_collected_in_another_thread_is_killed_on_its_loop() -> None:
-    async with balanced() as subject:
-        subject.one.on("find", FIRST)
-        gc.disable()
-        try:
-            holder: list[Any] = [await subject.coll.find()]
-            holder.append(holder)
-            del holder
-            collector = threading.Thread(target=gc.collect)
-            collector.start()
-            collector.join()
-        finally:
-            gc.enable()
-        assert subject.stats.in_use == 1, "nothing is given back in another thread"
-        await anyio.sleep(1)
-        assert subject.names(0) == ["find", "killCursors"]
-        assert (subject.stats.in_use, subject.stats.idle) == (0, 1)
-
-
-async def test_a_cursor_that_is_closed_on_another_event_loop_is_killed_on_its_own() -> None:
-    async with balanced() as subject:
-        subject.one.on("find", FIRST)
-        cursor = await subject.coll.find()
-        elsewhere = threading.Thread(target=lambda: asyncio.run(cursor.close()))
-        elsewhere.start()
-        elsewhere.join()
-        assert subject.stats.in_use == 1, "nothing is given back in another thread"
-        await anyio.sleep(1)
-        assert subject.names(0) == ["find", "killCursors"]
-        assert (subject.stats.in_use, subject.stats.idle) == (0, 1)
-
-
 async def test_a_cursor_that_is_dropped_in_a_forked_child_touches_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     async with balanced() as subject:
-        subject.one.on("find", FIRST)
-        cursor = await subject.coll.find()
+        cursor = await subject.opened()
         with monkeypatch.context() as child:
             child.setattr(current, "fork_generation", current.fork_generation + 1)
             del cursor
@@ -561,19 +477,6 @@ async def test_a_cursor_whose_reply_is_refused_is_ended_with_its_connection(kind
         assert not subject.one.open_connections
 
 
-async def test_a_batch_that_is_refused_leaves_the_connection_to_the_cursor() -> None:
-    async with balanced() as subject:
-        subject.one.on("find", FIRST)
-        subject.one.on("getMore", {"cursor": {"id": 7, "ns": "db.coll", "nextBatch": [{"at": DatetimeMS(2**60)}]}})
-        cursor = await subject.coll.find()
-        with pytest.raises(InvalidBSON):
-            await cursor.to_list()
-        assert subject.stats.in_use == 1
-        await cursor.close()
-        assert subject.names(0) == ["find", "getMore", "killCursors"]
-        assert (subject.stats.in_use, subject.stats.idle) == (0, 1)
-
-
 async def test_closing_the_client_closes_the_connections_of_open_cursors() -> None:
     deployment = ScriptedDeployment(["lb:1"], services=1)
     (service,) = deployment.services
@@ -588,57 +491,24 @@ async def test_closing_the_client_closes_the_connections_of_open_cursors() -> No
         await cursor.close()
 
 
-async def test_a_malformed_cursor_is_ended_with_its_connection() -> None:
+@pytest.mark.parametrize(
+    ("name", "make"),
+    [
+        ("aggregate", lambda subject: subject.coll.aggregate([])),
+        ("listCollections", lambda subject: subject.client.db.list_collections()),
+        ("listIndexes", lambda subject: subject.coll.list_indexes()),
+        ("checkMetadata", lambda subject: subject.client.db.cursor_command("checkMetadata")),
+    ],
+)
+async def test_every_kind_of_cursor_is_pinned(name: str, make: Callable[[Subject], Awaitable[Any]]) -> None:
     async with balanced() as subject:
-        subject.one.on("find", {"cursor": {"id": 7}})
-        with pytest.raises(ProtocolError, match="malformed reply: ns of the cursor"):
-            await subject.coll.find()
-        assert (subject.stats.in_use, subject.stats.idle) == (0, 0)
-        assert subject.log.words("checked in|closed") == ["checked in 1", "closed 1 error"]
-
-
-@pytest.mark.parametrize("kind", ["aggregate", "list_collections", "list_indexes", "cursor_command"])
-async def test_every_kind_of_cursor_is_pinned(kind: str) -> None:
-    async with balanced() as subject:
-        names = {
-            "list_collections": "listCollections",
-            "list_indexes": "listIndexes",
-            "cursor_command": "checkMetadata",
-        }
-        subject.one.on(names.get(kind, kind), FIRST)
+        subject.one.on(name, FIRST)
         subject.one.on("getMore", LAST)
-        db, coll = subject.client.db, subject.coll
-        cursor: Any
-        if kind == "aggregate":
-            cursor = await coll.aggregate([])
-        elif kind == "list_collections":
-            cursor = await db.list_collections()
-        elif kind == "list_indexes":
-            cursor = await coll.list_indexes()
-        else:
-            cursor = await db.cursor_command("checkMetadata")
+        cursor = await make(subject)
         assert subject.stats.in_use == 1
         await cursor.to_list()
         assert subject.stats.in_use == 0
         assert subject.other.connections_made == 0
-
-
-async def test_the_wait_queue_error_tells_what_the_connections_are_in_use_for() -> None:
-    async with balanced(maxPoolSize=2, waitQueueTimeoutMS=50) as subject:
-        subject.one.on("find", FIRST)
-        subject.other.on("insert", Reply({"n": 1}, delay=1.0))
-        cursor = await subject.coll.find()
-        async with anyio.create_task_group() as group:
-            group.start_soon(subject.coll.insert_one, {})
-            await anyio.sleep(0.1)
-            with pytest.raises(WaitQueueTimeoutError) as caught:
-                await subject.coll.find_one()
-        assert str(caught.value).startswith(
-            "Timeout waiting for connection from the connection pool. maxPoolSize: 2, "
-            "connections in use by cursors: 1, connections in use by transactions: 0, "
-            "connections in use by other operations: 1, "
-        )
-        await cursor.close()
 
 
 @pytest.mark.parametrize("late", [False, True], ids=["while-waiting", "after-the-wake-up"])

@@ -102,44 +102,6 @@ async def test_connections_work_for_callers_that_still_wait(tasks: int, limit: s
         assert (stats.in_use, stats.pending, stats.idle) == (0, 0, CONNECTIONS)
 
 
-async def test_without_limits_the_order_is_that_of_arrival() -> None:
-    deployment = replica_set()
-    deployment["a:1"].on("find", later(FOUND, TAKES))
-    async with driver(deployment, maxPoolSize=CONNECTIONS) as client:
-        await warm(client)
-        ended: list[int] = []
-
-        async def one(number: int) -> None:
-            await client.run(find())
-            ended.append(number)
-
-        async with anyio.create_task_group() as group:
-            for number in range(200):
-                group.start_soon(one, number)
-                await anyio.sleep(0.001)
-        assert ended == sorted(ended)
-
-
-async def test_a_patient_caller_in_an_impatient_crowd_is_served() -> None:
-    deployment = replica_set()
-    deployment["a:1"].on("find", later(FOUND, TAKES))
-    async with driver(deployment, maxPoolSize=CONNECTIONS) as client:
-        await warm(client)
-        waited: list[float] = []
-
-        async def patient() -> None:
-            for _ in range(10):
-                started = anyio.current_time()
-                await client.run(find())
-                waited.append(anyio.current_time() - started)
-
-        async with anyio.create_task_group() as group:
-            group.start_soon(crowd, client, 40, "hidden", 0.0037)
-            await anyio.sleep(0.2)
-            group.start_soon(patient)
-        assert max(waited) < 3 * WAITS
-
-
 @pytest.mark.parametrize("limit", ["scope", "timeoutMS"])
 async def test_a_short_limit_among_long_operations_is_no_reason_to_starve(limit: str) -> None:
     # A quick look-up has half a second; others keep every connection busy with what takes longer.

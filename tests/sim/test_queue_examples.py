@@ -17,7 +17,7 @@ from tests.support.core import FOUND, replica_set
 from tests.support.pools import settle
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
     from tests.support.clients import Client
 
@@ -90,9 +90,15 @@ async def get(application: service.Application, scope: Any = REQUEST) -> tuple[i
     return start["status"], headers, json.loads(b"".join(each["body"] for each in bodies))
 
 
-async def test_the_service_answers_503_with_retry_after(busy: Client) -> None:
-    application = service.RetryAfter(service.parts(busy))
-    status, headers, body = await get(application)
+@pytest.mark.parametrize(
+    "make",
+    [lambda client: service.RetryAfter(service.parts(client)), service_fastapi.service],
+    ids=["ASGI", "FastAPI"],
+)
+async def test_the_service_answers_503_with_retry_after(busy: Client, make: Callable[[Client], Any]) -> None:
+    application = make(busy)
+    request = {**REQUEST, "headers": [], "query_string": b"", "raw_path": b"/", "root_path": "", "scheme": "http"}
+    status, headers, body = await get(application, request)
     assert (status, headers["retry-after"]) == (503, "1")
     assert body == {
         "title": "PoolFullError",
@@ -100,7 +106,8 @@ async def test_the_service_answers_503_with_retry_after(busy: Client) -> None:
         "retry_after_seconds": 1,
     }
     await anyio.sleep(5)
-    assert await get(application) == (200, {"content-type": "application/json"}, {"parts": 7})
+    status, headers, body = await get(application, request)
+    assert (status, headers["content-type"], body) == (200, "application/json", {"parts": 7})
 
 
 async def test_an_error_after_the_answer_began_is_not_answered_again(busy: Client) -> None:
@@ -146,18 +153,3 @@ async def test_the_tier_of_the_user_becomes_the_priority() -> None:
                 group.start_soon(request, tier)
                 await settle()
     assert served == ["gold", "silver", "free"]
-
-
-async def test_the_service_in_fastapi(busy: Client) -> None:
-    application = service_fastapi.service(busy)
-    request = {**REQUEST, "headers": [], "query_string": b"", "raw_path": b"/", "root_path": "", "scheme": "http"}
-    status, headers, body = await get(application, request)
-    assert (status, headers["retry-after"]) == (503, "1")
-    assert body == {
-        "title": "PoolFullError",
-        "detail": "all connections of the pool are taken (1/1), try again later (server a:1)",
-        "retry_after_seconds": 1,
-    }
-    await anyio.sleep(5)
-    status, _, body = await get(application, request)
-    assert (status, body) == (200, {"parts": 7})

@@ -22,12 +22,12 @@ from motorlite.errors import (
     PyMongoError,
     RateLimitError,
 )
-from motorlite.operations import IndexModel, SearchIndexModel
 from motorlite.overload import CircuitBreaker, RateLimit, WaitQueue
 from motorlite.testing.scripted import failure
 from tests.support.cancellation import _Counted
 from tests.support.clients import scripted_client
 from tests.support.core import replica_set
+from tests.support.retries_document import SECTIONS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -79,43 +79,13 @@ class Subject:
             await self.coll.find_one({}, session=session)
 
 
-COLLECTION: Final[dict[str, Any]] = {
-    "bulk_write": lambda s: s.coll.bulk_write([InsertOne({})]),
-    "count_documents": lambda s: s.coll.count_documents({}),
-    "create_index": lambda s: s.coll.create_index("a"),
-    "create_indexes": lambda s: s.coll.create_indexes([IndexModel("a")]),
-    "create_search_index": lambda s: s.coll.create_search_index({"definition": {}}),
-    "create_search_indexes": lambda s: s.coll.create_search_indexes([SearchIndexModel({})]),
-    "delete_many": lambda s: s.coll.delete_many({}),
-    "delete_one": lambda s: s.coll.delete_one({}),
-    "distinct": lambda s: s.coll.distinct("a"),
-    "drop": lambda s: s.coll.drop(),
-    "drop_index": lambda s: s.coll.drop_index("a"),
-    "drop_indexes": lambda s: s.coll.drop_indexes(),
-    "drop_search_index": lambda s: s.coll.drop_search_index("a"),
-    "estimated_document_count": lambda s: s.coll.estimated_document_count(),
-    "find_one": lambda s: s.coll.find_one(),
-    "find_one_and_delete": lambda s: s.coll.find_one_and_delete({}),
-    "find_one_and_replace": lambda s: s.coll.find_one_and_replace({}, {}),
-    "find_one_and_update": lambda s: s.coll.find_one_and_update({}, {"$set": {"a": 1}}),
-    "index_information": lambda s: s.coll.index_information(),
-    "insert_many": lambda s: s.coll.insert_many([{}]),
-    "insert_one": lambda s: s.coll.insert_one({}),
-    "options": lambda s: s.coll.options(),
-    "rename": lambda s: s.coll.rename("other"),
-    "replace_one": lambda s: s.coll.replace_one({}, {}),
-    "update_many": lambda s: s.coll.update_many({}, {"$set": {"a": 1}}),
-    "update_one": lambda s: s.coll.update_one({}, {"$set": {"a": 1}}),
-    "update_search_index": lambda s: s.coll.update_search_index("a", {}),
-}
-DATABASE: Final[dict[str, Any]] = {
-    "command": lambda s: s.db.command("ping"),
-    "create_collection": lambda s: s.db.create_collection("a"),
-    "dereference": lambda s: s.db.dereference(motorlite_dbref()),
-    "drop_collection": lambda s: s.db.drop_collection("a"),
-    "list_collection_names": lambda s: s.db.list_collection_names(),
-    "validate_collection": lambda s: s.db.validate_collection("a"),
-}
+def _documented() -> dict[str, Any]:
+    """The calls that the page about retries lists; the first one of each method."""
+    found: dict[str, Any] = {}
+    for call in (call for calls in SECTIONS.values() for call in calls):
+        found.setdefault(call.method, lambda subject, call=call: call.perform(subject.client))
+    classes = ("AsyncCollection", "AsyncDatabase", "AsyncMongoClient")
+    return {name: found[name] for name in public_coroutines() & found.keys() if name.partition(".")[0] in classes}
 
 
 async def _property(value: Any) -> Any:
@@ -127,14 +97,10 @@ CLIENT: Final[dict[str, Any]] = {
     "aconnect": lambda s: s.client.aconnect(),
     "address": lambda s: _property(s.client.address),
     "arbiters": lambda s: _property(s.client.arbiters),
-    "bulk_write": lambda s: s.client.bulk_write([InsertOne({}, namespace="db.coll")]),
-    "drop_database": lambda s: s.client.drop_database("a"),
     "is_mongos": lambda s: _property(s.client.is_mongos),
     "is_primary": lambda s: _property(s.client.is_primary),
-    "list_database_names": lambda s: s.client.list_database_names(),
     "primary": lambda s: _property(s.client.primary),
     "secondaries": lambda s: _property(s.client.secondaries),
-    "server_info": lambda s: s.client.server_info(),
 }
 SESSION: Final[dict[str, Any]] = {
     "abort_transaction": lambda s: s.session.abort_transaction(timeoutMS=10),
@@ -204,8 +170,7 @@ GRID_OUT: Final[dict[str, Any]] = {
     "to_list": lambda s: s.grid_out.to_list(),
 }
 CALLS: Final[dict[str, Any]] = {
-    **{f"AsyncCollection.{name}": call for name, call in COLLECTION.items()},
-    **{f"AsyncDatabase.{name}": call for name, call in DATABASE.items()},
+    "AsyncDatabase.create_collection": lambda s: s.db.create_collection("a"),
     **{f"AsyncMongoClient.{name}": call for name, call in CLIENT.items()},
     **{f"AsyncClientSession.{name}": call for name, call in SESSION.items()},
     **{f"AsyncGridFSBucket.{name}": call for name, call in BUCKET.items()},
@@ -254,12 +219,6 @@ class Sink:
         return len(data)
 
 
-def motorlite_dbref() -> Any:
-    from bson.dbref import DBRef
-
-    return DBRef("coll", 1)
-
-
 def public_coroutines() -> set[str]:
     """The names of all coroutine functions of public classes, and of properties that return coroutines."""
     modules = (motorlite, gridfs, client_session, cursor, change_stream)
@@ -281,6 +240,7 @@ def public_coroutines() -> set[str]:
     return found
 
 
+CALLS.update({name: call for name, call in _documented().items() if name not in CALLS})
 for _kind, _make in CURSORS.items():
     CALLS.update({name: call for name, call in _calls_of_cursor(_kind, _make).items() if name not in CALLS})
 
@@ -376,7 +336,8 @@ async def test_they_let_others_run(refusal: str) -> None:
     assert not [text for text in complaints if text is not None]
 
 
-async def test_a_loop_of_refused_calls_does_not_stop_the_others() -> None:
+@pytest.mark.parametrize("has_fallback", [False, True])
+async def test_a_loop_of_refused_calls_does_not_stop_the_others(has_fallback: bool) -> None:
     """Nor does one whose fallback answers: it never waits for anything else."""
     async with refusing("full pool") as subject:
         turns = 0
@@ -390,24 +351,14 @@ async def test_a_loop_of_refused_calls_does_not_stop_the_others() -> None:
         async with anyio.create_task_group() as group:
             group.start_soon(other)
             for _ in range(100):
-                with pytest.raises(AdmissionError):
-                    await subject.coll.find_one()
+                if has_fallback:
+                    with motorlite.call_options(wait_queue=WaitQueue("degrade"), fallback=lambda _: {"_id": 5}):
+                        assert await subject.coll.find_one() == {"_id": 5}
+                else:
+                    with pytest.raises(AdmissionError):
+                        await subject.coll.find_one()
             group.cancel_scope.cancel()
         assert turns >= 90
-
-
-async def test_a_call_that_its_fallback_answers_lets_others_run() -> None:
-    deployment = replica_set()
-    async with scripted_client(deployment, maxPoolSize=1, wait_queue=WaitQueue("degrade")) as client:
-        await client.db.command("ping")
-        (pool,) = [each.pool for each in client._core.topology.servers]
-        held = pool.check_out_now()
-        assert held is not None
-        with motorlite.call_options(fallback=lambda _: {"_id": 5}):
-            counted = _Counted(client.db.coll.find_one(), 0, None)
-            await counted
-        assert counted.suspensions
-        pool.check_in(held)
 
 
 async def test_a_cancelled_caller_gets_its_cancellation_and_not_the_refusal() -> None:
@@ -418,58 +369,37 @@ async def test_a_cancelled_caller_gets_its_cancellation_and_not_the_refusal() ->
         assert scope.cancelled_caught
 
 
-async def test_closed_cursors_and_ended_sessions_let_others_run() -> None:
-    async with scripted_client(replica_set()) as client:
-        cursor_ = client.db.coll.find()
-        await cursor_.close()
-        session = client.start_session()
-        await session.end_session()
+async def test_calls_that_the_client_itself_refuses_let_others_run() -> None:
+    async def not_reached(_: Any) -> None:
+        raise AssertionError
 
-        async def opened() -> Any:
-            return await cursor_
-
-        async def callback(_: Any) -> None:
-            raise AssertionError
-
-        for call in (
-            opened,
-            lambda: client.db.coll.find_one({}, session=session),
-            lambda: client.db.coll.find({}, session=session).to_list(),
-            session.commit_transaction,
-            session.abort_transaction,
-            lambda: session.with_transaction(callback),
-        ):
-            counted = _Counted(call(), 0, None)
-            with pytest.raises(InvalidOperation):
-                await counted
-            assert counted.suspensions
-
-
-async def test_a_document_that_cannot_be_encoded_lets_others_run() -> None:
-    async with scripted_client(replica_set(wire_version=25)) as client:
-        await client.db.command("ping")
-        for call in (
-            lambda: client.db.coll.insert_one({"a": object()}),
-            lambda: client.db.coll.find_one({"a": object()}),
-            lambda: client.db.coll.insert_many([{"a": object()}]),
-            lambda: client.bulk_write([InsertOne({"a": object()}, namespace="db.coll")]),
-        ):
-            counted = _Counted(call(), 0, None)
-            with pytest.raises(InvalidDocument):
-                await counted
-            assert counted.suspensions
-
-
-async def test_a_second_operation_in_a_transaction_lets_others_run() -> None:
-    """Refused, because another operation of the transaction is running."""
-    async with scripted_client(replica_set()) as client, client.start_session() as session:
+    async with scripted_client(replica_set(wire_version=25)) as client, client.start_session() as session:
+        coll = client.db.coll
+        closed, ended = coll.find(), client.start_session()
+        await closed.close()
+        await ended.end_session()
         session.start_transaction()
-        await client.db.coll.insert_one({}, session=session)
+        await coll.insert_one({}, session=session)
         transaction = session._state.transaction
         assert transaction is not None
-        transaction.is_busy = True
-        counted = _Counted(client.db.coll.insert_one({}, session=session), 0, None)
-        with pytest.raises(InvalidOperation):
-            await counted
-        assert counted.suspensions
+        transaction.is_busy = True  # another operation of it is running
+        unfit = {"a": object()}
+        calls: list[tuple[type[Exception], Callable[[], Any]]] = [
+            (InvalidOperation, lambda: _property(closed)),
+            (InvalidOperation, lambda: coll.find_one({}, session=ended)),
+            (InvalidOperation, lambda: coll.find({}, session=ended).to_list()),
+            (InvalidOperation, ended.commit_transaction),
+            (InvalidOperation, ended.abort_transaction),
+            (InvalidOperation, lambda: ended.with_transaction(not_reached)),
+            (InvalidOperation, lambda: coll.insert_one({}, session=session)),
+            (InvalidDocument, lambda: coll.insert_one(unfit)),
+            (InvalidDocument, lambda: coll.find_one(unfit)),
+            (InvalidDocument, lambda: coll.insert_many([unfit])),
+            (InvalidDocument, lambda: client.bulk_write([InsertOne(unfit, namespace="db.coll")])),
+        ]
+        for expected, call in calls:
+            counted = _Counted(call(), 0, None)
+            with pytest.raises(expected):
+                await counted
+            assert counted.suspensions
         transaction.is_busy = False

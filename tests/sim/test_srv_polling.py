@@ -35,7 +35,11 @@ async def test_servers_come_and_go() -> None:
         kept = driver.server("a.example.com")
         description = driver.description("a.example.com")
         driver.log.words()
+        records.set(B, A)
+        await anyio.sleep(60)
+        assert driver.log.words("server|topology") == [], "nothing changed"
         records.set(C, A)
+        records.time_to_live = 100
         await anyio.sleep(60)
         assert driver.types() == {"a.example.com": "Mongos", "c.example.com": "Mongos"}
         assert driver.server("a.example.com") is kept
@@ -48,18 +52,8 @@ async def test_servers_come_and_go() -> None:
             "topology changed Sharded to Sharded",
         ]
         assert not deployment[B].open_connections
-
-
-async def test_records_that_do_not_change_are_not_told() -> None:
-    records, deployment = Records(A, B), cluster()
-    async with srv_client(records, deployment) as driver:
-        await driver.run()
-        await anyio.sleep(1)
-        driver.log.words()
-        records.set(B, A)
-        await anyio.sleep(200)
-        assert len(records.times()) == 4
-        assert driver.log.words("server|topology") == []
+        await anyio.sleep(220)
+        assert gaps(records.times()) == [60, 60, 100, 100], "the interval follows the newest records"
 
 
 @pytest.mark.parametrize(("time_to_live", "interval"), [(0, 60), (59, 60), (90, 90), (600, 600)])
@@ -76,39 +70,6 @@ async def test_the_interval_is_how_long_the_records_live(time_to_live: float, in
         assert gaps(later) == [interval + 3.0] * (len(later) - 1)
         assert len(later) == 2
         assert len(records.times("TXT")) == 1
-
-
-async def test_the_interval_follows_the_newest_records() -> None:
-    records, deployment = Records(A, time_to_live=60), cluster()
-    async with srv_client(records, deployment) as driver:
-        await driver.run()
-        records.time_to_live = 100
-        await anyio.sleep(400)
-        assert gaps(records.times()) == [60, 100, 100, 100]
-
-
-async def test_records_that_name_too_many_hosts_are_not_followed(caplog: pytest.LogCaptureFixture) -> None:
-    records, deployment = Records(A, B), cluster()
-    async with srv_client(records, deployment) as driver:
-        await driver.run()
-        records.set(*(f"h{number}.example.com:1" for number in range(2000)))
-        await anyio.sleep(61)
-        assert set(driver.types()) == {"a.example.com", "b.example.com"}
-        assert "there are 2000 SRV records, at most 500 are followed; set srvMaxHosts" in caplog.text
-        records.set(A, C)
-        await anyio.sleep(15)
-        assert set(driver.types()) == {"a.example.com", "c.example.com"}
-
-
-async def test_hosts_that_cannot_be_are_not_followed(caplog: pytest.LogCaptureFixture) -> None:
-    records, deployment = Records(A, B), cluster()
-    async with srv_client(records, deployment) as driver:
-        await driver.run()
-        records.set(A, "c.example.com:0", "evil\\.example.com:1", "a.evil.org:1")
-        await anyio.sleep(61)
-        assert set(driver.types()) == {"a.example.com"}
-        names = r"c.example.com:0, evil\.example.com, a.evil.org"
-        assert f"ignoring hosts that are not in the domain, or have port 0: {names}" in caplog.text
 
 
 async def test_after_a_failure_it_is_tried_again_soon(caplog: pytest.LogCaptureFixture) -> None:
@@ -156,63 +117,69 @@ async def test_a_failure_whose_text_differs_each_time_is_logged_once(caplog: pyt
     ]
 
 
-@pytest.mark.parametrize("hosts", [[], ["a.evil.org:1"]])
-async def test_no_host_that_can_be_used_is_a_failure(hosts: list[str], caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    ("hosts", "seconds", "text"),
+    [
+        ([], 0.0, "no SRV record points to a host in the domain"),
+        (["a.evil.org:1"], 0.0, "no SRV record points to a host in the domain"),
+        (
+            [f"h{number}.example.com:1" for number in range(2000)],
+            0.0,
+            "there are 2000 SRV records, at most 500 are followed; set srvMaxHosts",
+        ),
+        (None, 5.0, "timed out"),
+    ],
+    ids=["none", "outside of the domain", "too many", "no answer"],
+)
+async def test_an_answer_that_cannot_be_followed_is_a_failure(
+    hosts: list[str] | None, seconds: float, text: str, caplog: pytest.LogCaptureFixture
+) -> None:
     records, deployment = Records(A, B), cluster()
-    async with srv_client(records, deployment) as driver:
+    async with srv_client(records, deployment, connectTimeoutMS=5000) as driver:
         await driver.run()
-        records.set(*hosts)
-        await anyio.sleep(75)
+        if hosts is None:
+            records.delay = 1e6
+        else:
+            records.set(*hosts)
+        await anyio.sleep(71 + seconds)
         assert driver.types() == {"a.example.com": "Mongos", "b.example.com": "Mongos"}
-        assert gaps(records.times()) == [60, 10]
-    assert "no SRV record points to a host in the domain" in caplog.text
+        assert gaps(records.times()) == [60, 10 + seconds]
+        assert text in caplog.text
+        records.delay = 0.0
+        records.set(A, C)
+        await anyio.sleep(15)
+        assert set(driver.types()) == {"a.example.com", "c.example.com"}
 
 
-async def test_hosts_outside_the_domain_are_left_out_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+async def test_hosts_that_cannot_be_are_left_out_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     records, deployment = Records(A), cluster()
     async with srv_client(records, deployment) as driver:
         await driver.run()
-        records.set(A, B, "c.evil.org:1")
+        records.set(A, B, "c.example.com:0", "evil\\.example.com:1", "c.evil.org:1")
         await anyio.sleep(130)
         assert driver.types() == {"a.example.com": "Mongos", "b.example.com": "Mongos"}
         assert gaps(records.times()) == [60, 60]
     (logged,) = caplog.records
     assert (logged.name, logged.levelno) == ("motorlite.topology", logging.WARNING)
-    assert "c.evil.org" in logged.getMessage()
+    names = r"c.example.com:0, evil\.example.com, c.evil.org"
+    assert f"ignoring hosts that are not in the domain, or have port 0: {names}" in logged.getMessage()
 
 
-async def test_a_query_that_is_not_answered_ends(caplog: pytest.LogCaptureFixture) -> None:
-    records, deployment = Records(A), cluster()
-    async with srv_client(records, deployment, connectTimeoutMS=5000) as driver:
-        await driver.run()
-        records.delay = 1e6
-        await anyio.sleep(80)
-        assert gaps(records.times()) == [60, 15]
-        assert driver.types() == {"a.example.com": "Mongos"}
-    assert "timed out" in caplog.text
-
-
-async def test_an_unknown_deployment_is_followed_until_it_is_found() -> None:
-    records, deployment = Records("gone.example.com:1"), cluster()
+@pytest.mark.parametrize("mongos", [True, False])
+async def test_an_unknown_deployment_is_followed_until_it_is_found(mongos: bool) -> None:
+    """A lone seed that became two hosts is no standalone."""
+    records, deployment = Records("gone.example.com:1"), ScriptedDeployment([A, B], mongos=mongos)
     async with srv_client(records, deployment, serverSelectionTimeoutMS=100_000) as driver:
         async with anyio.create_task_group() as group:
-            group.start_soon(driver.run)
+            if mongos:
+                group.start_soon(driver.run)
+            else:
+                group.start_soon(_times_out, driver)
             await anyio.sleep(30)
             records.set(A, B)
-        assert driver.core.topology_description.topology_type_name == "Sharded"
-        assert set(driver.types()) == {"a.example.com", "b.example.com"}
-
-
-async def test_a_lone_seed_that_became_two_hosts_is_no_standalone() -> None:
-    records, deployment = Records("gone.example.com:1"), ScriptedDeployment([A, B])
-    async with srv_client(records, deployment, serverSelectionTimeoutMS=100_000) as driver:
-        async with anyio.create_task_group() as group:
-            group.start_soon(_times_out, driver)
-            await anyio.sleep(30)
-            records.set(A, B)
-        assert driver.core.topology_description.topology_type_name == "Unknown"
-        # There are no servers left; the records may bring some.
-        assert driver.types() == {}
+        assert driver.core.topology_description.topology_type_name == ("Sharded" if mongos else "Unknown")
+        # Without servers, the records may still bring some.
+        assert set(driver.types()) == ({"a.example.com", "b.example.com"} if mongos else set())
 
 
 async def _times_out(driver: Driver) -> None:

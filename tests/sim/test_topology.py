@@ -13,7 +13,6 @@ import trio
 from bson.objectid import ObjectId
 
 from motorlite import monitoring as events
-from motorlite._base.deadline import NO_DEADLINE
 from motorlite._topology.selection import WRITABLE
 from motorlite._topology.topology import Topology
 from motorlite.errors import (
@@ -24,11 +23,9 @@ from motorlite.errors import (
     ProxyError,
     ProxyTimeout,
     PyMongoError,
-    ServerSelectionTimeoutError,
-    WriteConcernError,
 )
 from motorlite.read_preferences import ReadPreference
-from motorlite.testing.scripted import Close, Hang, Reply, ScriptedDeployment, failure
+from motorlite.testing.scripted import Hang, Reply, ScriptedDeployment, failure
 from tests.support import virtual_time
 from tests.support.clients import make_client
 from tests.support.core import Driver, driver, find, insert, run_command
@@ -109,72 +106,6 @@ async def test_checks_that_find_nothing_new_are_not_told() -> None:
         assert client.core.topology.description is not description, "round-trip times are kept up to date, though"
 
 
-async def test_standalone() -> None:
-    deployment = ScriptedDeployment(["a:1"])
-    async with driver(deployment, connect=False) as client:
-        await anyio.sleep(1)
-        assert client.log.words("server|topology") == [
-            "topology opened",
-            "topology changed Unknown to Unknown",
-            "server opening a",
-            "server changed a Unknown to Standalone",
-            "topology changed Unknown to Single",
-        ]
-        assert client.pool_log.words() == ["pool created", "pool ready"]
-
-
-async def test_a_standalone_among_several_seeds_is_let_go() -> None:
-    deployment = ScriptedDeployment(["a:1", "b:1"])
-    async with driver(deployment, serverSelectionTimeoutMS=1000, connect=False) as client:
-        await anyio.sleep(1)
-        assert client.types() == {}
-        assert not deployment["a:1"].open_connections
-        with pytest.raises(ServerSelectionTimeoutError, match="no server is left in the deployment"):
-            await client.run()
-
-
-async def test_a_direct_connection_to_a_secondary() -> None:
-    deployment = replica_set()
-    async with driver(deployment, uri="mongodb://b:1/?directConnection=true", connect=False) as client:
-        await client.run(find())
-        assert client.types() == {"b": "RSSecondary"}
-        assert deployment["b:1"].commands("find")
-
-
-async def test_sharded() -> None:
-    deployment = ScriptedDeployment(["a:1", "b:1"], mongos=True)
-    async with driver(deployment, connect=False) as client:
-        await client.run(insert())
-        await anyio.sleep(1)
-        assert client.types() == {"a": "Mongos", "b": "Mongos"}
-
-
-async def test_a_load_balancer_is_not_monitored() -> None:
-    deployment = ScriptedDeployment(["a:1"], mongos=True)
-    deployment["a:1"].hello = {"serviceId": ObjectId()}
-    async with driver(deployment, uri="mongodb://a:1/?loadBalanced=true", connect=False) as client:
-        assert client.types() == {"a": "LoadBalancer"}
-        assert client.server("a").monitor is None
-        assert client.pool_log.words() == ["pool created", "pool ready"]
-        await client.run()
-        await anyio.sleep(60)
-        assert deployment["a:1"].connections_made == 1
-        assert client.log.words() == [
-            "topology opened",
-            "topology changed Unknown to LoadBalanced",
-            "server opening a",
-            "server changed a Unknown to LoadBalancer",
-            "topology changed LoadBalanced to LoadBalanced",
-        ]
-        with pytest.raises(AutoReconnect, match="b:1 has left the deployment"):
-            await client.select(("b", 1), limit=1.0)
-        deployment["a:1"].on("insert", Close(), {"n": 1})
-        with pytest.raises(PyMongoError):
-            await client.run(run_command("insert"))
-        assert client.types() == {"a": "LoadBalancer"}, "another mongos may be behind it the next time"
-        await client.run()
-
-
 async def test_a_load_balancer_that_does_not_answer_one_client() -> None:
     # The pool is ready before the event loop got to run the client's background work.
     deployment = ScriptedDeployment(["a:1"], mongos=True)
@@ -239,27 +170,6 @@ async def test_operations_on_a_server_that_leaves() -> None:
         await anyio.sleep(6)
         assert outcome[1] == [{"_id": 1}], "what was under way may end"
         assert not deployment["b:1"].open_connections
-
-
-async def test_another_primary() -> None:
-    deployment = replica_set()
-    async with driver(deployment, connect=False) as client:
-        await client.run(insert())
-        await anyio.sleep(1)
-        client.log.words()
-        client.pool_log.words()
-        deployment.step_down("b:1")
-        await announce(deployment, "ab")
-        assert client.types() == {"a": "RSSecondary", "b": "RSPrimary", "c": "RSSecondary"}
-        assert client.log.words("server|topology") == [
-            "server changed a RSPrimary to RSSecondary",
-            "topology changed ReplicaSetWithPrimary to ReplicaSetNoPrimary",
-            "server changed b RSSecondary to RSPrimary",
-            "topology changed ReplicaSetNoPrimary to ReplicaSetWithPrimary",
-        ]
-        assert client.pool_log.words() == [], "connections survive an election"
-        await client.run(insert())
-        assert deployment["b:1"].commands("insert")
 
 
 def elect(deployment: ScriptedDeployment, host: str, election: int) -> None:
@@ -347,34 +257,6 @@ async def test_not_primary() -> None:
         assert client.pool_log.words("pool") == [], "since 4.2 the connections stay good"
 
 
-async def test_shutting_down_clears_the_pool() -> None:
-    deployment = replica_set("a", "b")
-    deployment["a:1"].on("insert", {"n": 1}, failure(91))
-    async with driver(deployment, retryWrites=False, connect=False) as client:
-        await client.run(insert())
-        client.pool_log.words()
-        with pytest.raises(NotPrimaryError):
-            await client.run(insert())
-        assert client.types()["a"] == "Unknown"
-        assert client.pool_log.words() == [
-            "check-out started",
-            "checked out 1",
-            "pool cleared",
-            "checked in 1",
-            "closed 1 stale",
-        ]
-
-
-async def test_a_write_concern_error_that_says_so() -> None:
-    deployment = replica_set("a", "b")
-    concern_error = {"code": 91, "errmsg": "shutting down"}
-    deployment["a:1"].on("insert", {"n": 1, "writeConcernError": concern_error})
-    async with driver(deployment, retryWrites=False, connect=False) as client:
-        with pytest.raises(WriteConcernError, match="shutting down"):
-            await client.run(insert())
-        assert client.types()["a"] == "Unknown"
-
-
 async def test_a_check_that_was_overtaken_is_old_news() -> None:
     deployment = replica_set("a", "b")
     server = deployment["a:1"]
@@ -390,18 +272,6 @@ async def test_a_check_that_was_overtaken_is_old_news() -> None:
         server.counter = 5
         await announce(deployment, "a")
         assert client.types()["a"] == "RSSecondary"
-
-
-async def test_an_error_of_an_older_generation_is_old_news() -> None:
-    deployment = replica_set("a")
-    async with driver(deployment, connect=False) as client:
-        await client.run(insert())
-        server = client.server("a")
-        server.failed(AutoReconnect("lost"), server.pool.generation)
-        assert client.types() == {"a": "Unknown"}
-        await client.run(insert())
-        server.failed(AutoReconnect("lost"), server.pool.generation - 1)
-        assert client.types() == {"a": "RSPrimary"}
 
 
 async def test_an_error_of_a_server_that_has_left_is_nobodys_business() -> None:
@@ -423,24 +293,6 @@ async def test_an_error_of_a_server_that_has_left_is_nobodys_business() -> None:
         assert client.types() == {"a": "RSPrimary", "b": "RSSecondary"}
 
 
-async def test_an_overloaded_server_stays_known() -> None:
-    deployment = replica_set("a")
-    async with driver(deployment, connect=False) as client:
-        await client.run(insert())
-        in_use = await client.server("a").pool.check_out(NO_DEADLINE, client.now + 1)
-        client.pool_log.words()
-        deployment["a:1"].is_down = True
-        with pytest.raises(AutoReconnect) as caught:
-            await client.run(insert())
-        assert caught.value.attempts == 6
-        assert client.types() == {"a": "RSPrimary"}
-        assert client.pool_log.words("cleared") == []
-        deployment["a:1"].is_down = False
-        client.server("a").pool.check_in(in_use)
-        await client.run(insert())
-        assert not in_use.stream.is_closed
-
-
 @pytest.mark.parametrize("kind", [NameResolutionError, ProxyError, ProxyTimeout])
 async def test_a_failure_that_is_no_overload(kind: type[PyMongoError]) -> None:
     """A name that does not resolve any more, a proxy that is gone."""
@@ -457,43 +309,6 @@ async def test_a_failure_that_is_no_overload(kind: type[PyMongoError]) -> None:
 
 
 # --- the end ---
-
-
-async def test_close_while_operations_wait() -> None:
-    deployment = replica_set("a", "b")
-    deployment["a:1"].on("insert", Reply({"n": 1}, 5.0))
-    deployment["b:1"].is_unreachable = True
-    async with driver(deployment, maxPoolSize=1, connect=False) as client, anyio.create_task_group() as group:
-        await anyio.sleep(1)
-        outcome: dict[str, Any] = {}
-
-        async def run(name: str, operation: Any) -> None:
-            try:
-                await client.run(operation)
-                outcome[name] = "done"
-            except PyMongoError as error:
-                outcome[name] = error
-
-        for name, operation in (
-            ("under way", insert()),
-            ("queued", insert()),
-            ("selecting", find(selector=ReadPreference.SECONDARY)),
-        ):
-            group.start_soon(run, name, operation)
-            await settle()
-        begun = client.now
-        group.start_soon(client.core.close, 6.0)
-        await settle()
-        assert sorted(outcome) == ["queued", "selecting"]
-        assert all(isinstance(error, InvalidOperation) for error in outcome.values())
-        assert str(outcome["selecting"]) == "the client is closed"
-        assert str(outcome["queued"]).startswith("the connection pool of a:1 is closed")
-        assert client.now < begun + 1
-        # What was sent may end: otherwise nobody would know whether it was applied.
-        await anyio.sleep(6)
-        assert outcome["under way"] == "done"
-        with pytest.raises(InvalidOperation, match="the client is closed"):
-            client.core.enter()
 
 
 async def test_close_twice_and_news_after_it() -> None:
@@ -562,15 +377,11 @@ def test_a_loop_that_ends_without_close(caplog: pytest.LogCaptureFixture) -> Non
         await client.run(find(selector=ReadPreference.SECONDARY_PREFERRED))
         await anyio.sleep(12)
 
-    forgotten(replica_set(), main)
-    assert caplog.text == ""
-
-
-def test_a_loop_that_ends_before_anything_began(caplog: pytest.LogCaptureFixture) -> None:
-    async def main(client: Driver) -> None:
+    async def nothing(client: Driver) -> None:
         return None
 
     forgotten(replica_set(), main)
+    forgotten(replica_set(), nothing)
     assert caplog.text == ""
 
 
@@ -581,8 +392,7 @@ def test_a_loop_that_ends_while_operations_run(caplog: pytest.LogCaptureFixture,
     deployment["a:1"].on("find", Hang())
 
     async def main(client: Driver) -> None:
-        backend = "trio" if trio.lowlevel.in_trio_run() else "asyncio"
-        if backend == "trio":
+        if trio.lowlevel.in_trio_run():
             async with trio.open_nursery() as nursery:
                 for _ in range(5):
                     nursery.start_soon(client.run, find())

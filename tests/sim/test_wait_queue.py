@@ -112,7 +112,7 @@ async def test_a_refused_operation_costs_nothing() -> None:
         error = await refused(subject.coll.find_one)
         assert anyio.current_time() == began
         assert type(error) is PoolFullError
-        assert (error.depth, error.limit, error.address) == (1, 1, A)
+        assert (error.depth, error.limit, error.address, error.retry_after) == (1, 1, A, 1.0)
         assert (error.attempts, error.retry_reasons, error.retry_refusal) == (1, (), None)
         assert not error.error_labels
         # It never reached the server: the application can tell the driver's refusals by their class.
@@ -122,6 +122,8 @@ async def test_a_refused_operation_costs_nothing() -> None:
         assert after.servers[A].server_type == "RSPrimary"
         assert after.servers[A].generation == before.servers[A].generation
         assert len(subject.deployment["a:1"].commands("find")) == 1
+        (told,) = (event for event in subject.recorder.of(PoolEvent) if hasattr(event, "error"))
+        assert (told.error.depth, told.error.limit, told.error.retry_after) == (1, 1, 1.0)
         assert "check-out failed connectionError" in subject.recorder.words("failed")
         assert subject.recorder.words("retry|server changed|cleared") == []
         assert subject.queue.rejected == {"pool_full": 1}
@@ -147,21 +149,6 @@ async def test_a_full_queue_and_a_timeout() -> None:
         assert timeout.wait_time == pytest.approx(0.3)
         assert (timeout.phase, timeout.attempts) == ("queue", 1)
         assert (subject.queue.rejected, subject.queue.timeouts) == ({"queue_full": 1, "timeout": 1}, 1)
-
-
-@pytest.mark.parametrize("strategy", ["reject", "queue", "degrade"])
-async def test_a_cold_pool_rejects_nobody(strategy: Any) -> None:
-    """More operations at once than there may be connections; two connections are opened at a time."""
-    deployment = replica_set(servers=1)
-    deployment["a:1"].on("find", FOUND)
-    async with scripted_client(deployment, maxPoolSize=5, wait_queue=WaitQueue(strategy)) as client:
-        async with anyio.create_task_group() as group:
-            for _ in range(50):
-                group.start_soon(client.db.coll.find_one)
-        queue = client.stats().servers[A].queue
-        assert queue is not None
-        assert queue.rejected == {}
-        assert len(deployment["a:1"].commands("find")) == 50
 
 
 async def test_memory_counts_the_documents() -> None:
@@ -204,17 +191,14 @@ async def test_a_refused_retry_raises_the_error_of_the_server() -> None:
             assert isinstance(error.__cause__, PoolFullError)
 
 
-async def test_an_overload_error_says_when_to_try_again() -> None:
-    async with client_with(None, maxAdaptiveRetries=0) as subject:
-        subject.deployment["a:1"].on("find", overloaded())
-        with pytest.raises(OperationFailure) as caught:
-            await subject.coll.find_one()
-        assert caught.value.retry_after == 1.0
-
-
 @pytest.mark.parametrize("queue", [None, WaitQueue("queue", 500, "60s")])
 async def test_an_overload_error_without_a_hint_has_the_mean_duration(queue: WaitQueue | None) -> None:
     async with client_with(queue, maxAdaptiveRetries=0) as subject, anyio.create_task_group() as group:
+        if queue is None:
+            subject.deployment["a:1"].on("ping", overloaded())
+            with pytest.raises(OperationFailure) as caught:
+                await subject.client.db.command("ping")
+            assert caught.value.retry_after == 1.0, "nothing was measured"
         # The pool measures while operations wait.
         subject.deployment["a:1"].on("find", *[Reply(FOUND, 0.25)] * 200, overloaded(), overloaded(baseBackoffMS=300))
         for _ in range(200):
@@ -224,16 +208,6 @@ async def test_an_overload_error_without_a_hint_has_the_mean_duration(queue: Wai
             with pytest.raises(OperationFailure) as caught:
                 await subject.coll.find_one()
             assert caught.value.retry_after == pytest.approx(expected, rel=0.05)
-
-
-async def test_retry_after_is_measured() -> None:
-    async with client_with(WaitQueue("reject")) as subject:
-        for _ in range(3):
-            subject.deployment["a:1"].on("find", *[Reply(FOUND, 0.2)] * 200)
-        for _ in range(200):
-            await subject.coll.find_one()
-        async with subject.full():
-            assert (await refused(subject.coll.find_one)).retry_after == pytest.approx(0.2, rel=0.05)
 
 
 @pytest.mark.parametrize("overflow", ["a full pool", "a full queue", "no memory", "a timeout"])
@@ -293,71 +267,20 @@ def priority(number: int) -> Callable[[], Any]:
 
 
 async def test_priorities() -> None:
-    async with client_with(WaitQueue("queue", ordering="priority")) as subject:
+    """What counted, and not what was asked for, is in the statistics, and in a metric for an audit."""
+    async with client_with(WaitQueue("queue", ordering="priority", max_priority=80)) as subject:
         calls = [("low", priority(0)), ("none", motorlite.call_options), ("high", priority(100)), ("60", priority(60))]
         assert await order_of(subject, calls) == ["high", "60", "none", "low"]
-        assert subject.queue.priorities == {50: 2, 0: 1, 100: 1, 60: 1}
-
-
-@pytest.mark.parametrize("seconds", [1.0, 4.0])
-async def test_a_low_priority_is_served_under_a_constant_load_of_high_ones(seconds: float) -> None:
-    """Twice as many as the server can serve, and all of them of the highest priority."""
-    options = WaitQueue("queue", 20, seconds, "priority")
-    async with client_with(options) as subject:
-        subject.deployment["a:1"].on("find", Reply(FOUND, 0.01))
-        refusals, wait = 0, 0.0
-
-        async def high() -> None:
-            nonlocal refusals
-            with motorlite.call_options(priority=100):
-                try:
-                    await subject.coll.find_one()
-                except AdmissionError:
-                    refusals += 1
-
-        async def low() -> None:
-            """From the moment at which there is a place for it: a full queue refuses each newcomer alike."""
-            nonlocal wait
-            with motorlite.call_options(priority=0):
-                while not wait:
-                    began = anyio.current_time()
-                    try:
-                        await subject.coll.find_one()
-                        wait = anyio.current_time() - began
-                    except WaitQueueFullError:
-                        await anyio.sleep(0.001)
-
-        async with anyio.create_task_group() as group:
-            for number in range(2000):
-                group.start_soon(high)
-                if number == 200:
-                    group.start_soon(low)
-                await anyio.sleep(0.005)
-        assert refusals > 600
-        # Half a timeout, and the time of those that wait before it.
-        assert 0.2 < wait <= seconds / 2 + 20 * 0.01 + 0.02
-
-
-async def test_high_priorities_can_be_audited() -> None:
-    """How many operations each priority let in, in the statistics and as a metric: what counted, not what was asked."""
-    options = WaitQueue("queue", ordering="priority", max_priority=80)
-    async with client_with(options) as subject:
-        greedy = [("a", priority(100)), ("b", priority(90)), ("c", priority(80)), ("d", priority(10))]
-        await order_of(subject, greedy)
         with motorlite.call_options(priority=20), motorlite.call_options(priority=100):
-            await order_of(subject, [("e", motorlite.call_options)])
-        assert subject.queue.priorities == {80: 3, 10: 1, 20: 1, 50: 1}
+            await order_of(subject, [("nested", motorlite.call_options)])
+        # The first operation waited for the connection to be opened.
+        assert subject.queue.priorities == {50: 2, 0: 1, 80: 1, 60: 1, 20: 1}
         found = {
             reading.labels: reading.value
             for reading in readings(subject.client.stats())
             if reading.name == "queue_admitted"
         }
-        assert found == {("a:1", "80"): 3, ("a:1", "10"): 1, ("a:1", "20"): 1, ("a:1", "50"): 1}
-
-
-async def test_priorities_count_for_nothing_in_other_orders() -> None:
-    async with client_with(WaitQueue("queue")) as subject:
-        assert await order_of(subject, [("low", priority(0)), ("high", priority(100))]) == ["low", "high"]
+        assert found == {("a:1", str(number)): count for number, count in subject.queue.priorities.items()}
 
 
 @pytest.mark.parametrize(("allow", "first"), [(True, "greedy"), (False, "gold")])
@@ -407,42 +330,27 @@ async def test_a_read_preference_instead() -> None:
 
 
 async def test_another_deployment_answers_with_a_lower_priority() -> None:
-    """The decision record's examples of `degrade`: another upstream, its cached answer, less priority there."""
-    cache: dict[int, dict[str, Any]] = {}
+    """The decision record's example of `degrade`: another upstream, whose own callers go first while it is busy."""
     spare = WaitQueue("queue", ordering="priority")
-    async with client_with(DEGRADE) as subject, client_with(spare) as other, subject.full():
+    async with client_with(DEGRADE) as subject, client_with(spare) as other, subject.full(), other.full(0.1):
         other.deployment["a:1"].on("find", OTHER)
-
-        async def elsewhere(error: AdmissionError) -> Any:
-            assert isinstance(error, PoolFullError)
-            if 7 not in cache:
-                with motorlite.call_options(priority=10):
-                    found = await other.coll.find_one(7)
-                assert found is not None
-                cache[7] = found
-            return cache[7]
-
-        with motorlite.call_options(fallback=elsewhere) as block:
-            for _ in range(2):
-                assert await subject.coll.find_one(7) == {"_id": "from b"}
-        assert block.degraded == 2
-        # Asked once, and then cached.
-        assert len(other.deployment["a:1"].commands("find")) == 1
-        # While the other pool is full as well, its own callers go first.
-        cache.clear()
         ended: list[str] = []
 
+        async def elsewhere(error: AdmissionError) -> Any:
+            with motorlite.call_options(priority=10):
+                return await other.coll.find_one(7)
+
         async def degraded() -> None:
-            with motorlite.call_options(fallback=elsewhere):
-                await subject.coll.find_one(7)
-                ended.append("degraded")
+            with motorlite.call_options(fallback=elsewhere) as block:
+                assert await subject.coll.find_one(7) == {"_id": "from b"}
+            assert block.is_degraded
+            ended.append("degraded")
 
         async def its_own() -> None:
             await other.coll.find_one(8)
             ended.append("its own")
 
-        async with other.full(0.1), anyio.create_task_group() as group:
-            other.deployment["a:1"].on("find", OTHER)
+        async with anyio.create_task_group() as group:
             group.start_soon(degraded)
             await settle()
             group.start_soon(its_own)
@@ -453,6 +361,7 @@ async def test_another_deployment_answers_with_a_lower_priority() -> None:
 @pytest.mark.parametrize("fallback", [ReadPreference.SECONDARY, ReadPreference.PRIMARY_PREFERRED])
 @pytest.mark.parametrize("read", [lambda coll: coll.find_one(), lambda coll: coll.find().to_list()])
 async def test_a_degraded_operation_is_published_once(fallback: Any, read: Callable[[Any], Awaitable[Any]]) -> None:
+    """The read preference is used once: it may name the full server again, which is no answer."""
     async with client_with(DEGRADE, servers=2) as subject, subject.full():
         subject.recorder.clear()
         before = subject.client.stats().failures
@@ -460,30 +369,13 @@ async def test_a_degraded_operation_is_published_once(fallback: Any, read: Calla
             if is_answered := fallback is ReadPreference.SECONDARY:
                 await read(subject.coll)
             else:
-                await refused(lambda: read(subject.coll))
+                assert type(await refused(lambda: read(subject.coll))) is PoolFullError
         kinds = [type(event) for event in subject.recorder.events if isinstance(event, OperationEvent)]
         assert kinds == [OperationStartedEvent, OperationSucceededEvent if is_answered else OperationFailedEvent]
         assert subject.client.stats().failures == before + (not is_answered)
-        assert block.is_degraded is is_answered
-
-
-async def test_nothing_is_degraded_while_there_is_room() -> None:
-    async with client_with(DEGRADE, servers=2) as subject:
-        with motorlite.call_options(fallback=ReadPreference.SECONDARY) as block:
-            assert await subject.coll.find_one() == {"_id": 1}
-        assert not block.is_degraded
-        assert subject.deployment["b:1"].commands("find") == []
-
-
-async def test_the_read_preference_is_used_once() -> None:
-    async with client_with(DEGRADE) as subject, subject.full():
-        with motorlite.call_options(fallback=ReadPreference.PRIMARY_PREFERRED) as block:
-            for call in (subject.coll.find_one, lambda: subject.coll.find().to_list()):
-                error = await refused(call)
-                assert type(error) is PoolFullError
-        # No fallback answered.
-        assert block.degraded == subject.client.stats().degraded == 0
-        assert count(subject.recorder, DegradedEvent) == 0
+        assert (
+            block.degraded == subject.client.stats().degraded == count(subject.recorder, DegradedEvent) == is_answered
+        )
 
 
 CACHED: list[dict[str, Any]] = [{"_id": "cached"}]
@@ -515,45 +407,39 @@ READS: list[tuple[Any, Callable[[Subject], Awaitable[Any]]]] = [
 
 @pytest.mark.parametrize(("value", "read"), READS)
 async def test_a_function_supplies_the_answer(value: Any, read: Callable[[Subject], Awaitable[Any]]) -> None:
-    async with client_with(DEGRADE) as subject, subject.full():
-        for fallback in answers(value):
-            with motorlite.call_options(fallback=fallback) as block:
-                assert await read(subject) == value
-            assert block.degraded == 1
+    async with client_with(DEGRADE, servers=2) as subject:
+        with motorlite.call_options(fallback=ReadPreference.SECONDARY) as block:
+            await subject.coll.find_one()
+        assert not block.is_degraded, "there is room"
+        async with subject.full():
+            for fallback in answers(value):
+                with motorlite.call_options(fallback=fallback) as block:
+                    assert await read(subject) == value
+                assert block.degraded == 1
         assert count(subject.recorder, DegradedEvent) == 2
+        assert subject.deployment["b:1"].commands("find") == []
 
 
 @pytest.mark.parametrize(
-    "write",
+    ("queue", "call"),
     [
-        lambda coll: coll.insert_one({}),
-        lambda coll: coll.update_many({}, {"$set": {"x": 1}}),
-        lambda coll: coll.find_one_and_delete({}),
-        lambda coll: coll.aggregate([{"$out": "x"}]).to_list(),
-        lambda coll: coll.database.command("ping"),
-        lambda coll: coll.bulk_write([motorlite.InsertOne({})]),
+        (DEGRADE, lambda coll: coll.insert_one({})),
+        (DEGRADE, lambda coll: coll.update_many({}, {"$set": {"x": 1}})),
+        (DEGRADE, lambda coll: coll.find_one_and_delete({})),
+        (DEGRADE, lambda coll: coll.aggregate([{"$out": "x"}]).to_list()),
+        (DEGRADE, lambda coll: coll.database.command("ping")),
+        (DEGRADE, lambda coll: coll.bulk_write([motorlite.InsertOne({})])),
+        (WaitQueue("reject"), lambda coll: coll.find_one()),
+        (WaitQueue("queue", 1, memory_limit=1), lambda coll: coll.find_one()),
     ],
 )
-async def test_a_write_has_no_other_answer(write: Callable[[Any], Awaitable[Any]]) -> None:
-    async with client_with(DEGRADE, servers=2) as subject, subject.full():
-        for fallback in (ReadPreference.SECONDARY, *answers({})):
+async def test_writes_and_other_strategies_have_no_other_answer(
+    queue: WaitQueue, call: Callable[[Any], Awaitable[Any]]
+) -> None:
+    async with client_with(queue, servers=2) as subject, subject.full():
+        for fallback in (None, ReadPreference.SECONDARY, *answers({})):
             with motorlite.call_options(fallback=fallback) as block:
-                await refused(lambda: write(subject.coll))
-            assert not block.is_degraded
-
-
-async def test_without_a_fallback_the_error_is_raised() -> None:
-    async with client_with(DEGRADE) as subject, subject.full():
-        await refused(subject.coll.find_one)
-        await refused(lambda: subject.coll.find().to_list())
-
-
-@pytest.mark.parametrize("options", [WaitQueue("reject"), WaitQueue("queue", 1, memory_limit=1)])
-async def test_other_strategies_use_no_fallback(options: WaitQueue) -> None:
-    async with client_with(options) as subject, subject.full():
-        for fallback in answers(CACHED[0]):
-            with motorlite.call_options(fallback=fallback) as block:
-                await refused(subject.coll.find_one)
+                await refused(lambda: call(subject.coll))
             assert not block.is_degraded
 
 
@@ -629,8 +515,8 @@ async def test_a_function_that_hangs_can_be_cancelled() -> None:
 async def test_an_inner_block_replaces_the_fallback() -> None:
     async with client_with(DEGRADE) as subject, subject.full():
         outer: CallBlock
-        with motorlite.call_options(fallback=answers({"_id": 1})[0]) as outer:
-            with motorlite.call_options(fallback=answers({"_id": 2})[0]) as inner:
+        with motorlite.call_options(fallback=lambda _: {"_id": 1}) as outer:
+            with motorlite.call_options(fallback=lambda _: {"_id": 2}) as inner:
                 assert await subject.coll.find_one() == {"_id": 2}
             with motorlite.call_options(priority=1) as other:
                 assert await subject.coll.find_one() == {"_id": 1}
@@ -669,26 +555,6 @@ def test_a_queue_timeout_that_has_no_effect_warns_once(timeout_ms: Any, queue: A
         [f"the timeout of wait_queue (5.0 s) is not below timeoutMS ({timeout_ms / 1000} s)"] if warns else []
     )
     assert all(each.filename == __file__ for each in caught)
-
-
-def test_only_a_wait_queue_is_one() -> None:
-    with pytest.raises(TypeError, match=r"wait_queue must be 'reject', 'queue' or 'degrade'"):
-        motorlite.AsyncMongoClient(wait_queue={"max_depth": 5})  # type: ignore[arg-type]  # what is tested
-
-
-async def test_without_the_option_there_are_no_figures_of_a_queue() -> None:
-    async with client_with(None) as subject:
-        assert subject.client.stats().servers[A].queue is None
-        assert subject.client.options.wait_queue is None
-
-
-async def test_pool_events_carry_the_error() -> None:
-    async with client_with(WaitQueue("reject")) as subject, subject.full():
-        await refused(subject.coll.find_one)
-        (event,) = (
-            event for event in subject.recorder.events if isinstance(event, PoolEvent) and hasattr(event, "error")
-        )
-        assert (event.error.depth, event.error.limit, event.error.retry_after) == (1, 1, 1.0)
 
 
 # --- what errors keep alive ---
@@ -753,39 +619,42 @@ async def test_a_route_may_wait_where_others_are_refused() -> None:
         assert subject.queue.waits.count >= 1
 
 
-async def test_a_route_may_be_refused_where_others_wait() -> None:
-    async with client_with(WaitQueue("queue")) as subject, subject.full(calls=2):
-        with motorlite.call_options(wait_queue=WaitQueue("reject")):
-            assert type(await refused(subject.coll.find_one)) is PoolFullError
-        assert subject.queue.depth == 1
-
-
-async def test_a_route_has_its_own_depth() -> None:
-    async with client_with(WaitQueue("queue", max_depth=10)) as subject, subject.full(calls=3):
-        # Two wait. It counts all that wait.
-        with motorlite.call_options(wait_queue=WaitQueue("queue", max_depth=2)):
-            error = await refused(subject.coll.find_one)
-        assert type(error) is WaitQueueFullError
-        assert (error.depth, error.limit) == (2, 2)
-        assert await subject.coll.find_one() == {"_id": 1}
-
-
-async def test_a_route_has_its_own_timeout() -> None:
-    async with client_with(WaitQueue("queue", timeout=10)) as subject, subject.full(2.0):
+@pytest.mark.parametrize(
+    ("route", "error", "limit", "waited"),
+    [
+        (WaitQueue("reject"), PoolFullError, 1, 0.0),
+        # It counts all that wait.
+        (WaitQueue("queue", max_depth=2), WaitQueueFullError, 2, 0.0),
+        (WaitQueue("queue", timeout=0.2), WaitQueueTimeoutError, 10, 0.2),
+        (WaitQueue("queue", memory_limit="1KB"), WaitQueueMemoryError, 1024, 0.0),
+    ],
+    ids=["strategy", "depth", "timeout", "memory"],
+)
+async def test_a_route_may_be_refused_where_others_wait(
+    route: WaitQueue, error: type[AdmissionError], limit: int, waited: float
+) -> None:
+    options = WaitQueue("queue", max_depth=10, timeout=10, memory_limit=None)
+    async with client_with(options) as subject, subject.full(calls=3):
+        assert subject.queue.depth == 2
         began = anyio.current_time()
-        with motorlite.call_options(wait_queue=WaitQueue("queue", timeout=0.2)):
-            assert type(await refused(subject.coll.find_one)) is WaitQueueTimeoutError
-        assert anyio.current_time() - began == pytest.approx(0.2)
+        with motorlite.call_options(wait_queue=route):
+            found = await refused(lambda: subject.coll.insert_one({"text": "x" * 2000}))
+        assert anyio.current_time() - began == pytest.approx(waited)
+        assert (type(found), found.limit) == (error, limit)
         assert await subject.coll.find_one() == {"_id": 1}
-
-
-async def test_a_route_has_its_own_memory() -> None:
-    async with client_with(WaitQueue("queue", memory_limit=None)) as subject, subject.full():
-        with motorlite.call_options(wait_queue=WaitQueue("queue", memory_limit="1KB")):
-            error = await refused(lambda: subject.coll.insert_one({"text": "x" * 2000}))
-            assert type(error) is WaitQueueMemoryError
-            assert await subject.coll.find_one() == {"_id": 1}
         assert subject.queue.memory == 0
+
+
+@pytest.mark.parametrize(("of_client", "of_route"), [("queue", "degrade"), ("degrade", "reject")])
+async def test_a_route_may_be_degraded(of_client: Any, of_route: Any) -> None:
+    """Or turn fallbacks off."""
+    async with client_with(WaitQueue(of_client)) as subject, subject.full():
+        with motorlite.call_options(wait_queue=WaitQueue(of_route), fallback=lambda _: {"_id": "cache"}) as block:
+            if of_route == "degrade":
+                assert await subject.coll.find_one() == {"_id": "cache"}
+            else:
+                await refused(subject.coll.find_one)
+        assert block.is_degraded is (of_route == "degrade")
 
 
 async def test_a_route_may_drop_the_oldest() -> None:
@@ -804,26 +673,11 @@ async def test_a_route_may_drop_the_oldest() -> None:
         assert [type(error) for error in errors] == [WaitQueueFullError]
 
 
-async def test_a_route_may_be_degraded() -> None:
-    async with client_with(WaitQueue("queue")) as subject, subject.full():
-        with motorlite.call_options(wait_queue=WaitQueue("degrade"), fallback=lambda _: {"_id": "cache"}) as block:
-            assert await subject.coll.find_one() == {"_id": "cache"}
-        assert block.degraded == 1
-
-
-async def test_a_route_may_turn_fallbacks_off() -> None:
-    async with client_with(WaitQueue("degrade")) as subject, subject.full():
-        with motorlite.call_options(wait_queue=WaitQueue("reject"), fallback=lambda _: {"_id": "cache"}):
-            await refused(subject.coll.find_one)
-
-
 async def test_a_wait_queue_of_a_block_needs_that_of_the_client() -> None:
     async with client_with(None) as subject:
+        assert subject.client.stats().servers[A].queue is None
+        calls = (subject.coll.find_one, lambda: subject.coll.find().to_list(), lambda: subject.coll.insert_one({}))
         with motorlite.call_options(wait_queue=WaitQueue("reject")):
-            for call in (
-                subject.coll.find_one,
-                lambda: subject.coll.find().to_list(),
-                lambda: subject.coll.insert_one({}),
-            ):
+            for call in calls:
                 with pytest.raises(ConfigurationError, match="without the option wait_queue"):
                     await call()

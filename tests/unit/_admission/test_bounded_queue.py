@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
 
+    from motorlite._admission.waiting_line import BoundedQueue
     from motorlite.stats import QueueStats
 
 INF = float("inf")
@@ -47,8 +48,7 @@ class QueueDriver(StateDriver):
         ticket = Ticket(
             self.now if entered is None else entered, lambda: size, 50 if priority is None else priority, priority
         )
-        assert self.state.bounded is not None
-        self.state.bounded.fill_in(request, ticket, ends_at)
+        self.bounded.fill_in(request, ticket, ends_at)
         self.state.enqueue(request, self.now)
         return request
 
@@ -57,9 +57,13 @@ class QueueDriver(StateDriver):
         return self.checked_out(2)
 
     @property
-    def stats(self) -> QueueStats:
+    def bounded(self) -> BoundedQueue:
         assert self.state.bounded is not None
-        return self.state.bounded.stats()
+        return self.state.bounded
+
+    @property
+    def stats(self) -> QueueStats:
+        return self.bounded.stats()
 
 
 def served(subject: QueueDriver, connections: list[Any], requests: list[Request]) -> str:
@@ -82,7 +86,12 @@ def test_a_full_pool_rejects_at_once(strategy: str) -> None:
     connections = subject.full()
     error = answer(subject.ask())
     assert isinstance(error, PoolFullError)
-    assert (error.depth, error.limit, error.address) == (2, 2, subject.state.address)
+    # After a second, while nothing is known of how long operations take.
+    assert (error.depth, error.limit, error.address, error.retry_after) == (2, 2, subject.state.address, 1.0)
+    assert str(error) == "all connections of the pool are taken (2/2), try again later (server db.example:27017)"
+    assert not error.timeout
+    assert not error.error_labels
+    assert not error.reached_server
     assert not subject.state.queue
     subject.state.put(connections[0], subject.now)
     assert subject.state.take(subject.now) is connections[0]
@@ -200,6 +209,15 @@ def test_operations_above_a_limit_that_fell_do_not_count_as_waiting(ordering: st
     assert answer(waiting[1]) is not None
 
 
+def test_a_limit_above_the_size_of_the_pool_changes_nothing() -> None:
+    subject = QueueDriver("reject")
+    limited(subject, 10)
+    subject.full()
+    error = answer(subject.ask())
+    assert isinstance(error, PoolFullError)
+    assert (error.depth, error.limit) == (2, 2)
+
+
 def test_an_overdue_reply_does_not_count_against_the_limit() -> None:
     subject = QueueDriver("reject", max_size=10)
     limited(subject, 1)
@@ -223,35 +241,16 @@ def test_an_adaptive_queue_keeps_as_many_as_may_run_at_once() -> None:
     assert len(subject.state.queue) == 2
 
 
-def test_pending_replies_take_up_connections() -> None:
-    subject = QueueDriver("reject")
-    first, second = subject.full()
-    first.owed, first.owed_until = 1, 1.0
-    subject.state.put(first, subject.now)
-    assert isinstance(answer(subject.ask()), PoolFullError)
-    first.owed = None
-    subject.state.drained(first, subject.now)
-    assert subject.state.take(subject.now) is first
-    subject.state.put(second, subject.now)
-
-
-def test_the_depth_counts_those_beyond_the_connections() -> None:
-    subject = QueueDriver(max_depth=3)
+@pytest.mark.parametrize("overflow", ["drop_newest", "reject"])
+def test_the_depth_counts_those_beyond_the_connections(overflow: str) -> None:
+    subject = QueueDriver(max_depth=3, overflow_strategy=overflow)
     connections = subject.full()
     waiting = [subject.ask() for _ in range(3)]
     refused = answer(subject.ask())
     assert isinstance(refused, WaitQueueFullError)
-    assert (refused.depth, refused.limit) == (3, 3)
+    assert (refused.depth, refused.limit, refused.retry_after) == (3, 3, 1.0)
+    assert str(refused) == "the wait queue is full (3/3), try again later (server db.example:27017)"
     assert served(subject, connections, waiting) == "abc"
-
-
-def test_a_connection_that_breaks_makes_room() -> None:
-    subject = QueueDriver(max_depth=1)
-    connection, _ = subject.full()
-    connection.stream.is_closed = True
-    subject.state.put(connection, subject.now)
-    requests = [subject.ask() for _ in range(3)]
-    assert [answer(request) is None for request in requests] == [True, True, False]
 
 
 def test_memory() -> None:
@@ -271,6 +270,28 @@ def test_memory() -> None:
     assert subject.stats.memory == 200
     subject.state.clear(None)
     assert subject.stats.memory == 0
+
+
+def test_memory_is_checked_before_the_depth() -> None:
+    subject = QueueDriver(max_depth=1, memory_limit=1000)
+    subject.full()
+    subject.ask(size=500)
+    error = answer(subject.ask(size=101))
+    assert isinstance(error, WaitQueueMemoryError)
+    assert (error.depth, error.limit, error.retry_after) == (700, 1000, 1.0)
+    assert str(error) == (
+        "the operations that wait for a connection use 700 of 1000 bytes, and this one needs 301, try again later "
+        "(server db.example:27017)"
+    )
+    assert isinstance(answer(subject.ask(size=100)), WaitQueueFullError)
+
+
+def test_a_size_is_only_asked_for_where_it_counts() -> None:
+    def refuse() -> int:
+        raise AssertionError("asked")
+
+    assert QueueDriver(memory_limit=None).bounded.size_of(refuse) == 0
+    assert QueueDriver().bounded.size_of(lambda: 50) == 50 + OVERHEAD
 
 
 def test_one_too_large_to_wait_may_run_at_once() -> None:
@@ -357,6 +378,14 @@ def test_by_priority() -> None:
     assert served(subject, connections, requests) == "cdaeb"
 
 
+def test_the_priority_that_counts() -> None:
+    free = QueueDriver(ordering="priority", default_priority=40, max_priority=90, allow_priority_override=True).bounded
+    assert [free.priority_of(*each) for each in [(50, None), (70, 20), (100, 20), (0, 0)]] == [40, 70, 90, 0]
+    # The outermost block assigns it: the code that knows the user, and not the code that it calls.
+    strict = QueueDriver(ordering="priority", max_priority=90).bounded
+    assert [strict.priority_of(*each) for each in [(50, None), (100, 20), (30, 80), (100, 100)]] == [50, 20, 30, 90]
+
+
 @pytest.mark.parametrize("ordering", ["fifo", "priority", "adaptive"])
 def test_a_retry_keeps_the_age_of_its_operation(ordering: str) -> None:
     subject = QueueDriver(ordering=ordering)
@@ -368,28 +397,6 @@ def test_a_retry_keeps_the_age_of_its_operation(ordering: str) -> None:
         requests.append(subject.ask(entered=None if entered is None else entered - 1.5 if entered == 2.5 else entered))
     # Those that entered at 0.2, 0.5 and 1.0 before those of 1.01 and 1.02.
     assert served(subject, connections, requests) == "dceab"
-
-
-def test_retries_leave_too() -> None:
-    subject = QueueDriver()
-    connections = subject.full()
-    subject.now = 1.0
-    first, retry = subject.ask(), subject.ask(entered=0.5)
-    assert list(subject.state.queue) == [retry, first]
-    give_up(subject, retry)
-    give_up(subject, retry)
-    assert subject.stats.depth == 1
-    assert served(subject, connections, [first]) == "a"
-
-
-def test_the_oldest_retry_is_dropped_first() -> None:
-    subject = QueueDriver(max_depth=2, overflow_strategy="drop_oldest")
-    subject.full()
-    subject.now = 1.0
-    subject.ask()
-    retry = subject.ask(entered=0.5)
-    subject.ask()
-    assert isinstance(answer(retry), WaitQueueFullError)
 
 
 def test_one_that_stepped_aside_is_dropped_first() -> None:
@@ -431,18 +438,21 @@ def test_an_adaptive_queue_drops_those_that_stand_for_too_long() -> None:
 
 
 def test_one_whose_time_is_up_gets_no_connection() -> None:
-    subject = QueueDriver(timeout=0.5)
+    subject = QueueDriver(timeout=5.0)
     connection, _ = subject.full()
-    late, limited, other = subject.ask(), subject.ask(ends_at=0.2), None
-    subject.now = 0.3
+    late, limited, other = subject.ask(), subject.ask(ends_at=2.0), None
+    subject.now = 3.0
     other = subject.ask()
-    subject.now = 0.5
+    subject.now = 5.0
+    subject.bounded.hinted(1.0, subject.now)
     # Its timer is late: the event loop was busy.
     subject.state.put(connection, subject.now)
-    for request, waited in ((late, 0.5), (limited, 0.5)):
+    for request in (late, limited):
         error = answer(request)
         assert isinstance(error, WaitQueueTimeoutError)
-        assert (error.phase, error.wait_time, error.limit) == ("queue", waited, 100)
+        assert (error.phase, error.wait_time, error.limit, error.timeout) == ("queue", 5.0, 100, True)
+        # It should not expect a connection sooner than it has just waited for one.
+        assert error.retry_after == 5.0
     assert answer(other) is connection
     assert subject.stats.timeouts == 2
 
@@ -483,29 +493,56 @@ def test_a_paused_pool_refuses_as_ever() -> None:
     assert subject.stats.rejected == {}
 
 
-def test_a_failed_connection_fails_its_own_request_only() -> None:
-    subject = QueueDriver(memory_limit=10_000)
-    first, second = subject.ask(size=10), subject.ask(size=10)
-    establishment = subject.started()[0]
-    error = AutoReconnect("refused")
-    subject.fail(establishment, error)
-    assert answer(first) is error
-    assert answer(second) is None
-    assert subject.stats.memory == 10 + OVERHEAD
-
-
-def test_the_duration_of_operations_is_learned_and_waits_are_counted() -> None:
-    subject = QueueDriver("queue", max_depth=1)
+def test_the_duration_of_operations_is_learned_and_what_is_refused_is_counted() -> None:
+    subject = QueueDriver(max_depth=1, memory_limit=1000)
     connections = subject.full()
     subject.now = 0.4
     for connection in connections:
         subject.state.put(connection, subject.now)
     connections = subject.full()
-    waiting, subject.now = subject.ask(), 0.5
-    assert answer(subject.ask()).retry_after == pytest.approx(0.4)
+    waiting = subject.ask(size=500)
+    # Callers that are refused together should not return together.
+    for size, seconds in ((0, 0.4), (500, 0.6)):
+        assert answer(subject.ask(size=size)).retry_after == pytest.approx(seconds)
+    subject.now = 0.5
     subject.state.put(connections[0], subject.now)
     assert answer(waiting) is connections[0]
-    assert subject.stats.waits.total == pytest.approx(0.1)
+    late = subject.ask()
+    subject.now = 60.0
+    assert subject.state.expire(late, subject.now).retry_after == 59.5
+    stats = subject.stats
+    assert (stats.strategy, stats.depth, stats.memory, stats.timeouts, stats.is_standing) == ("queue", 0, 0, 1, False)
+    assert (stats.rejected, stats.priorities) == ({"memory_limit": 1, "queue_full": 1, "timeout": 1}, {})
+    # Four of them got their connections at once.
+    assert stats.waits.count == 5
+    assert stats.waits.total == pytest.approx(0.1)
+    assert [stats.waits.buckets[bound] for bound in (0.001, 0.05, 0.25, 60.0)] == [4, 4, 5, 5]
+    assert (stats.retry_after.count, stats.retry_after.buckets[0.5], stats.retry_after.buckets[60.0]) == (3, 1, 3)
+
+
+def test_the_mean_duration_follows_the_newest_operations() -> None:
+    subject = QueueDriver("reject", max_size=1)
+    for seconds in (0.2, 0.4):
+        for _ in range(500):
+            (connection,) = [subject.state.take(subject.now)] if subject.state.idle else subject.checked_out()
+            assert connection is not None
+            subject.now += seconds
+            subject.state.put(connection, subject.now)
+        assert subject.state.retry_after(subject.now) == pytest.approx(seconds)
+
+
+def test_the_hint_of_the_server_comes_first_for_a_while() -> None:
+    subject = QueueDriver("reject")
+    connections = subject.full()
+    subject.now = 1.0
+    for connection in connections:
+        subject.state.put(connection, subject.now)
+    subject.full()
+    subject.bounded.hinted(3.0, subject.now)
+    subject.now = 10.9
+    assert [answer(subject.ask()).retry_after for _ in range(2)] == [3.0, 3.0]
+    subject.now = 11.0
+    assert answer(subject.ask()).retry_after == 10.0, "as long as the operations have been running"
 
 
 # --- what a queue costs ---

@@ -9,23 +9,19 @@ import pytest
 from motorlite._admission.pace import Pace, RecentTimes, urgency
 
 
-def test_quantiles_are_those_of_the_last_observations() -> None:
+def test_quantiles_are_those_of_the_last_31_observations() -> None:
     times = RecentTimes()
     assert times.quantile(0.5, 0.0) is None
     times.add(3.0, 0.0)
     assert times.quantile(0.0, 0.0) == times.quantile(0.99, 0.0) == 3.0
-    for seconds in range(100):
-        times.add(float(seconds), 0.0)
-    assert times.quantile(0.0, 0.0) == pytest.approx(69, abs=4)
-    assert times.quantile(0.5, 0.0) == pytest.approx(84, abs=4)
-    assert times.quantile(0.99, 0.0) == pytest.approx(99, abs=4)
-
-
-def test_31_observations_are_kept() -> None:
     times = RecentTimes()
     for seconds in range(32):
         times.add(float(seconds), 0.0)
     assert times.quantile(0.0, 0.0) == 1.0
+    for seconds in range(32, 100):
+        times.add(float(seconds), 0.0)
+    for part, seconds in ((0.0, 69), (0.5, 84), (0.99, 99)):
+        assert times.quantile(part, 0.0) == pytest.approx(seconds, abs=4)
 
 
 def test_old_observations_say_nothing() -> None:
@@ -100,16 +96,9 @@ def test_a_reply_is_overdue_after_twice_the_usual_time_and_a_handshake() -> None
     for _ in range(4):
         pace.worked(0.03, 0.0, None)
     assert pace.overdue_after(0.0) == pytest.approx(0.06)
-    pace.connected(0.02, 0.0)
-    assert pace.overdue_after(0.0) == pytest.approx(0.08)
-
-
-def test_a_handshake_takes_the_median() -> None:
-    pace = Pace()
-    pace.worked(0.03, 0.0, None)
     for seconds in (0.01, 0.02, 0.9):
         pace.connected(seconds, 0.0)
-    assert pace.overdue_after(0.0) == pytest.approx(0.08)
+    assert pace.overdue_after(0.0) == pytest.approx(0.08), "a handshake takes the median"
 
 
 def test_patience_is_that_of_the_impatient_quarter() -> None:

@@ -65,15 +65,6 @@ def test_a_request_that_gives_up_leaves_and_the_order_stays() -> None:
     assert subject.waiting == "cd"
 
 
-def test_a_request_that_comes_back_is_last() -> None:
-    subject = Subject()
-    first = subject.push("a")
-    subject.push("b")
-    subject.queue.discard(first)
-    subject.queue.push(first)
-    assert subject.waiting == "ba"
-
-
 def test_too_little_time_left_steps_aside() -> None:
     subject = Subject(takes=0.03)
     subject.push("a", until=0.029)
@@ -86,17 +77,10 @@ def test_too_little_time_left_steps_aside() -> None:
     assert subject.pops(0.0) == "dba", "of those with too little, the last has the best chance"
 
 
-@pytest.mark.parametrize("left", [0.034, 0.1, inf])
-def test_enough_time_left_keeps_its_turn(left: float) -> None:
+@pytest.mark.parametrize("left", [None, 0.034, 0.1, inf], ids=["exactly enough", "34 ms", "100 ms", "no limit"])
+def test_enough_time_left_keeps_its_turn(left: float | None) -> None:
     subject = Subject(takes=0.03)
-    subject.push("a", until=left)
-    subject.push("b", until=1.0)
-    assert subject.pops(0.0) == "ab"
-
-
-def test_exactly_enough_time_left_keeps_its_turn() -> None:
-    subject = Subject(takes=0.03)
-    subject.push("a", until=subject.pace.needed(0.0, urgency(0.034)))
+    subject.push("a", until=subject.pace.needed(0.0, urgency(0.034)) if left is None else left)
     subject.push("b", until=1.0)
     assert subject.pops(0.0) == "ab"
 

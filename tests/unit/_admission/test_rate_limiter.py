@@ -45,14 +45,6 @@ def test_a_pause_fills_it_to_the_burst_and_no_further() -> None:
     assert [take(subject, 100) for _ in range(4)] == [True, True, True, False]
 
 
-def test_a_token_given_back_can_be_taken() -> None:
-    subject = bucket(burst=1)
-    assert take(subject, 0)
-    subject.give_back(0)
-    assert take(subject, 0)
-    assert not take(subject, 0)
-
-
 def test_a_token_given_back_does_not_exceed_the_burst() -> None:
     subject = bucket(burst=2)
     take(subject, 0)
@@ -92,14 +84,6 @@ def line_of(subject: RateBucket, number: int, **fields: Any) -> list[Waiting]:
 
 
 WAIT: dict[str, Any] = {"burst": 1, "strategy": "queue"}
-
-
-def test_a_queue_makes_the_wait_longer() -> None:
-    subject = bucket(**WAIT)
-    take(subject, 0)
-    line_of(subject, 3)
-    assert subject.due_at() == pytest.approx(0.1)
-    assert subject.wait(0) == pytest.approx(0.4)
 
 
 def test_only_the_watcher_wakes_up_for_a_token() -> None:
@@ -164,25 +148,23 @@ def test_one_whose_turn_would_come_too_late_is_refused_at_once() -> None:
     assert subject.stats().rejected == {"rate_limit": 1}
 
 
-def test_no_more_than_its_depth_wait() -> None:
-    subject = bucket(**WAIT, queue=WaitQueue("queue", max_depth=2))
+@pytest.mark.parametrize(("queue", "depth"), [(WaitQueue("queue", max_depth=2), 2), (None, 100)])
+def test_no_more_than_its_depth_wait(queue: WaitQueue | None, depth: int) -> None:
+    """By default a hundred."""
+    subject = bucket(**WAIT) if queue is None else bucket(**WAIT, queue=queue)
     take(subject, 0)
-    line_of(subject, 2)
+    line_of(subject, depth)
+    assert subject.due_at() == pytest.approx(0.1)
+    assert subject.wait(0) == pytest.approx(0.1 * (depth + 1)), "a queue makes the wait longer"
     error = subject.join(Waiting(0.0, FakeWaiter(), 50, 0), 100.0, 0.0)
     assert isinstance(error, RateLimitError)
-    assert (error.depth, error.limit) == (2, 2)
-    assert error.retry_after == pytest.approx(0.3)
+    assert (error.depth, error.limit) == (depth, depth)
+    assert error.retry_after == pytest.approx(0.1 * (depth + 1))
     assert str(error) == (
-        "the client may start 10 operations per second (burst 1), and its wait queue is full (2/2), try again later"
+        f"the client may start 10 operations per second (burst 1), and its wait queue is full ({depth}/{depth}), "
+        "try again later"
     )
     assert subject.stats().rejected == {"queue_full": 1}
-
-
-def test_by_default_a_hundred_wait() -> None:
-    subject = bucket(rate=1000, **WAIT)
-    take(subject, 0)
-    line_of(subject, 100)
-    assert subject.join(Waiting(0.0, FakeWaiter(), 50, 0), 100.0, 0.0) is not None
 
 
 def test_their_memory_is_limited() -> None:

@@ -14,9 +14,7 @@ from motorlite._admission.pool_queue import Ticket
 from motorlite._base.deadline import Deadline
 from motorlite._net.runtime import WaitTimeout
 from motorlite.errors import (
-    OperationFailure,
     PoolClearedError,
-    PoolFullError,
     WaitQueueFullError,
     WaitQueueTimeoutError,
 )
@@ -38,48 +36,27 @@ def queue(strategy: Any = "queue", *arguments: Any, **options: Any) -> WaitQueue
     return WaitQueue(strategy, *arguments, **options)
 
 
-async def test_reject_answers_at_once(deployment: ScriptedDeployment) -> None:
-    async with pool_on(deployment, max_size=2, wait_queue=queue("reject")) as subject:
-        connections = await subject.check_outs(2)
-        began = subject.now
-        with pytest.raises(PoolFullError, match=r"taken \(2/2\)") as caught:
-            await subject.check_out()
-        assert subject.now == began
-        assert caught.value.address == ("a", 1)
-        assert caught.value.retry_after == 1.0
-        assert subject.words("failed") == ["check-out failed connectionError"]
-        assert not subject.pool.state.effects
-        for connection in connections:
-            subject.pool.check_in(connection)
-        subject.pool.check_in(await subject.check_out())
-
-
-async def test_a_permit_in_time_lets_the_caller_run(deployment: ScriptedDeployment) -> None:
-    async with (
-        pool_on(deployment, max_size=1, wait_queue=queue(timeout=1.0)) as subject,
-        anyio.create_task_group() as group,
-    ):
-        connection = await subject.check_out()
-        waiting = await start(subject, group)
-        await anyio.sleep(0.9)
-        subject.pool.check_in(connection)
-        await settle()
-        assert waiting.connection is connection
-        subject.pool.check_in(connection)
-
-
 @pytest.mark.parametrize(
-    ("seconds", "is_set", "ends_after"),
-    [(None, False, 0.5), (0.2, True, 0.2), (0.2, False, 0.2), (2.0, True, 0.5), (2.0, False, 0.5)],
+    ("seconds", "is_set", "wait_queue_timeout", "ends_after"),
+    [
+        (None, False, None, 0.5),
+        (0.2, True, None, 0.2),
+        (0.2, False, None, 0.2),
+        (2.0, True, None, 0.5),
+        (2.0, False, None, 0.5),
+        (None, False, 0.3, 0.3),
+    ],
 )
 async def test_a_waiter_leaves_at_the_earlier_limit(
-    deployment: ScriptedDeployment, seconds: float | None, is_set: bool, ends_after: float
+    deployment: ScriptedDeployment,
+    seconds: float | None,
+    is_set: bool,
+    wait_queue_timeout: float | None,
+    ends_after: float,
 ) -> None:
-    """Its own time limit or that of the queue, which counts with timeoutMS too."""
-    async with (
-        pool_on(deployment, max_size=1, wait_queue_timeout=None, wait_queue=queue(timeout=0.5)) as subject,
-        anyio.create_task_group() as group,
-    ):
+    """Its own time limit or that of the queue, which counts with timeoutMS too, or waitQueueTimeoutMS."""
+    options: dict[str, Any] = {"wait_queue_timeout": wait_queue_timeout, "wait_queue": queue(timeout=0.5)}
+    async with pool_on(deployment, max_size=1, **options) as subject, anyio.create_task_group() as group:
         connection = await subject.check_out()
         began = subject.now
         deadline = Deadline() if seconds is None else Deadline(began + seconds, is_set=is_set)
@@ -94,36 +71,6 @@ async def test_a_waiter_leaves_at_the_earlier_limit(
         assert subject.words("failed") == ["check-out failed timeout"]
         assert subject.pool.state.queue.count == 0
         subject.pool.check_in(connection)
-
-
-async def test_wait_queue_timeout_ms_still_counts(deployment: ScriptedDeployment) -> None:
-    async with (
-        pool_on(deployment, max_size=1, wait_queue_timeout=0.3, wait_queue=queue(timeout=0.5)) as subject,
-        anyio.create_task_group() as group,
-    ):
-        connection = await subject.check_out()
-        began = subject.now
-        waiting = await start(subject, group)
-        await anyio.sleep(3)
-        assert waiting.ended_at == began + 0.3
-        subject.pool.check_in(connection)
-
-
-async def test_the_timeout_of_the_queue_does_not_limit_ones_own_connection(deployment: ScriptedDeployment) -> None:
-    slow(deployment, 3.0)
-    async with (
-        pool_on(deployment, max_connecting=1, wait_queue=queue(timeout=0.5)) as subject,
-        anyio.create_task_group() as group,
-    ):
-        began = subject.now
-        waiting, other = await start(subject, group), await start(subject, group)
-        await anyio.sleep(5)
-        assert waiting.ended_at == began + 3.0
-        assert waiting.connection is not None
-        # The other one has no connection under way: only one may be opened at a time.
-        assert other.ended_at == began + 0.5
-        assert isinstance(other.error, WaitQueueTimeoutError)
-        subject.pool.check_in(waiting.connection)
 
 
 class LateRuntime:
@@ -207,59 +154,7 @@ async def test_a_pool_is_cleared_after_ones_own_connection_was_opened_at_the_mom
             subject.pool.check_in(other.connection)
 
 
-async def test_the_dropped_one_gets_its_error_at_once(deployment: ScriptedDeployment) -> None:
-    async with (
-        pool_on(deployment, max_size=1, wait_queue=queue("queue", 1, overflow_strategy="drop_oldest")) as subject,
-        anyio.create_task_group() as group,
-    ):
-        connection = await subject.check_out()
-        first = await start(subject, group)
-        await anyio.sleep(0.5)
-        second = await start(subject, group)
-        assert isinstance(first.error, WaitQueueFullError)
-        assert first.error.wait_time == 0.5
-        assert subject.words("failed") == ["check-out failed connectionError"]
-        subject.pool.check_in(connection)
-        await settle()
-        assert second.connection is connection
-        subject.pool.check_in(connection)
-
-
-async def test_the_hint_of_the_server_is_passed_on(deployment: ScriptedDeployment) -> None:
-    async with pool_on(deployment, max_size=1, wait_queue=queue("reject")) as subject:
-        connection = await subject.check_out()
-        subject.pool.learn(OperationFailure("busy", 462, {"baseBackoffMS": 300}))
-        subject.pool.learn(OperationFailure("busy", 462, {}))
-        with pytest.raises(PoolFullError) as caught:
-            await subject.check_out()
-        assert caught.value.retry_after == 0.3
-        subject.pool.check_in(connection)
-    async with pool_on(deployment) as subject:
-        subject.pool.learn(OperationFailure("busy", 462, {"baseBackoffMS": 300}))
-        assert subject.pool.state.bounded is None
-
-
 # --- cancellation ---
-
-
-@pytest.mark.parametrize("ordering", ORDERINGS)
-async def test_a_caller_that_is_cancelled_leaves(deployment: ScriptedDeployment, ordering: str) -> None:
-    async with (
-        pool_on(deployment, max_size=1, wait_queue=queue(ordering=ordering)) as subject,
-        anyio.create_task_group() as group,
-    ):
-        connection = await subject.check_out()
-        first, second = await start(subject, group), await start(subject, group)
-        first.scope.cancel()
-        await settle()
-        assert subject.pool.state.queue.count == 1
-        subject.pool.check_in(connection)
-        await settle()
-        assert second.connection is connection
-        subject.pool.check_in(connection)
-        bounded = subject.pool.state.bounded
-        assert bounded is not None
-        assert bounded.memory == 0
 
 
 @pytest.mark.parametrize("moment", ["check in, cancel", "cancel, check in", "drop, cancel", "cancel, drop"])

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, cast
 import anyio
 import pytest
 
-from motorlite._admission.pace import Pace
 from motorlite._base.deadline import Deadline
 from motorlite._connection.establish import HandshakeSettings
 from motorlite.errors import NetworkTimeout, WaitQueueTimeoutError
+from motorlite.overload import WaitQueue
 from motorlite.testing.scripted import Hang, ScriptedDeployment
 from tests.support.pools import Waiting, pool_on, settle, slow, start
 
@@ -40,54 +40,6 @@ class SlowAuthenticator:
 @pytest.fixture
 def deployment() -> ScriptedDeployment:
     return ScriptedDeployment(["a:1"])
-
-
-# --- waiting ---
-
-
-async def test_first_come_first_served(deployment: ScriptedDeployment) -> None:
-    async with pool_on(deployment, max_size=1) as subject, anyio.create_task_group() as group:
-        connection = await subject.check_out()
-        waiting = [await start(subject, group) for _ in range(5)]
-        for number, one in enumerate(waiting):
-            assert one.connection is None
-            # One who comes at this moment does not overtake: the connection is offered before anybody runs.
-            subject.pool.check_in(connection)
-            assert subject.pool.check_out_now() is None
-            await settle()
-            assert one.connection is connection
-            assert [other.connection for other in waiting[number + 1 :]] == [None] * (4 - number)
-        subject.pool.check_in(connection)
-
-
-async def test_no_more_than_max_connecting_at_the_same_time(deployment: ScriptedDeployment) -> None:
-    slow(deployment, 1.0)
-    async with pool_on(deployment) as subject, anyio.create_task_group() as group:
-        begun = subject.now
-        waiting = [await start(subject, group) for _ in range(5)]
-        assert subject.server.connections_made == 2
-        await anyio.sleep(10)
-        ends = [one.ended_at - begun for one in waiting if one.ended_at is not None]
-        assert ends == [1.0, 1.0, 2.0, 2.0, 3.0]
-        for one in waiting:
-            assert one.connection is not None
-            subject.pool.check_in(one.connection)
-
-
-async def test_a_returned_connection_comes_before_ones_own(deployment: ScriptedDeployment) -> None:
-    async with pool_on(deployment) as subject, anyio.create_task_group() as group:
-        connection = await subject.check_out()
-        slow(deployment, 1.0)
-        begun = subject.now
-        waiting = await start(subject, group)
-        await anyio.sleep(0.25)
-        subject.pool.check_in(connection)
-        await settle()
-        assert waiting.connection is connection
-        assert waiting.ended_at == begun + 0.25
-        await anyio.sleep(1)
-        assert [idle.id for idle in subject.pool.state.idle] == [2], "the other was not thrown away"
-        subject.pool.check_in(connection)
 
 
 # --- time limits ---
@@ -144,21 +96,16 @@ async def test_a_server_that_does_not_answer_the_handshake_is_the_cause(deployme
         assert subject.pool.state.last_failure == ""
 
 
-async def test_a_server_that_accepts_no_connection_is_the_cause(deployment: ScriptedDeployment) -> None:
-    deployment["a:1"].is_unreachable = True
-    async with pool_on(deployment) as subject:
-        with pytest.raises(
-            WaitQueueTimeoutError, match=r"; the server has not accepted a new connection within 0\.500 s"
-        ):
-            await subject.check_out(Deadline(subject.now + 0.5))
-
-
-async def test_an_authentication_that_hangs_is_the_cause(deployment: ScriptedDeployment) -> None:
+@pytest.mark.parametrize("hangs", ["connecting", "authentication"])
+async def test_the_step_that_hangs_is_the_cause(deployment: ScriptedDeployment, hangs: str) -> None:
+    deployment["a:1"].is_unreachable = hangs == "connecting"
+    cause = {
+        "connecting": "the server has not accepted a new connection within",
+        "authentication": "the authentication of a new connection has not ended within",
+    }[hangs]
     async with pool_on(deployment, settings=HandshakeSettings(dict)) as subject:
         subject.pool._establisher._authenticator = cast("Any", SlowAuthenticator())
-        with pytest.raises(
-            WaitQueueTimeoutError, match=r"; the authentication of a new connection has not ended within"
-        ):
+        with pytest.raises(WaitQueueTimeoutError, match=rf"; {cause} 0\.500 s"):
             await subject.check_out(Deadline(subject.now + 0.5))
 
 
@@ -179,15 +126,16 @@ async def test_a_young_handshake_is_not_the_cause(deployment: ScriptedDeployment
         subject.pool.check_in(used.pop())
 
 
-async def test_wait_queue_timeout_does_not_limit_ones_own_connection(deployment: ScriptedDeployment) -> None:
+@pytest.mark.parametrize("options", [{"wait_queue_timeout": 0.5}, {"wait_queue": WaitQueue("queue", timeout=0.5)}])
+async def test_wait_queue_timeout_does_not_limit_ones_own_connection(
+    deployment: ScriptedDeployment, options: dict[str, Any]
+) -> None:
     slow(deployment, 3.0)
-    async with (
-        pool_on(deployment, max_connecting=1, wait_queue_timeout=0.5) as subject,
-        anyio.create_task_group() as group,
-    ):
+    async with pool_on(deployment, max_connecting=1, **options) as subject, anyio.create_task_group() as group:
         begun = subject.now
         own, queued = await start(subject, group), await start(subject, group)
         await anyio.sleep(10)
+        # Only one connection may be opened at a time.
         assert isinstance(queued.error, WaitQueueTimeoutError)
         assert queued.ended_at == begun + 0.5
         assert own.connection is not None
@@ -262,20 +210,19 @@ async def test_connect_timeout(deployment: ScriptedDeployment) -> None:
         with pytest.raises(NetworkTimeout, match=r"no connection in time \(scripted\) \(server a:1\)"):
             await subject.check_out()
         assert subject.now == begun + 4.0
-
-
-async def test_no_connect_timeout(deployment: ScriptedDeployment) -> None:
-    slow(deployment, 3600.0)
-    async with pool_on(deployment, connect_timeout=0.0) as subject:
-        connection = await subject.check_out()
-        subject.pool.check_in(connection)
+    other = ScriptedDeployment(["a:1"])
+    slow(other, 3600.0)
+    async with pool_on(other, connect_timeout=0.0) as subject:
+        subject.pool.check_in(await subject.check_out())
 
 
 # --- cancellation ---
 
 
-async def test_who_is_cancelled_leaves_the_queue(deployment: ScriptedDeployment) -> None:
-    async with pool_on(deployment, max_size=1) as subject, anyio.create_task_group() as group:
+@pytest.mark.parametrize("ordering", [None, "fifo", "priority", "adaptive"])
+async def test_who_is_cancelled_leaves_the_queue(deployment: ScriptedDeployment, ordering: Any) -> None:
+    queue = None if ordering is None else WaitQueue("queue", ordering=ordering)
+    async with pool_on(deployment, max_size=1, wait_queue=queue) as subject, anyio.create_task_group() as group:
         connection = await subject.check_out()
         gone, waiting = await start(subject, group), await start(subject, group)
         subject.words()
@@ -287,16 +234,8 @@ async def test_who_is_cancelled_leaves_the_queue(deployment: ScriptedDeployment)
         await settle()
         assert waiting.connection is connection
         subject.pool.check_in(connection)
-
-
-class RecordedPace(Pace):
-    def __init__(self) -> None:
-        super().__init__()
-        self.observed: list[float] = []
-
-    def worked(self, seconds: float, now: float, its_urgency: int | None) -> None:
-        self.observed.append(seconds)
-        super().worked(seconds, now, its_urgency)
+        bounded = subject.pool.state.bounded
+        assert bounded is None or bounded.memory == 0
 
 
 async def test_a_connection_that_was_given_at_the_moment_of_the_cancellation(
@@ -305,7 +244,6 @@ async def test_a_connection_that_was_given_at_the_moment_of_the_cancellation(
     if anyio_backend_name == "trio":
         return  # which does not cancel a task that was woken
     async with pool_on(deployment, max_size=1) as subject, anyio.create_task_group() as group:
-        pace = subject.pool.state.pace = RecordedPace()
         connection = await subject.check_out()
         gone = asyncio.get_running_loop().create_task(subject.check_out())
         await settle()
@@ -319,15 +257,4 @@ async def test_a_connection_that_was_given_at_the_moment_of_the_cancellation(
         assert gone.cancelled()
         assert waiting.connection is connection
         assert subject.words() == ["checked in 1", "check-out failed connectionError", "checked out 1"]
-        assert pace.observed == [1.0], "what was not used says nothing of how long operations take"
         subject.pool.check_in(connection)
-
-
-async def test_what_was_begun_for_one_who_was_cancelled_is_not_lost(deployment: ScriptedDeployment) -> None:
-    slow(deployment, 1.0)
-    async with pool_on(deployment) as subject, anyio.create_task_group() as group:
-        gone = await start(subject, group)
-        gone.scope.cancel()
-        await anyio.sleep(2)
-        assert len(subject.pool.state.idle) == 1
-        assert subject.server.connections_made == 1

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from motorlite._admission.concurrency_limit import AdaptiveLimit
 from motorlite._admission.pool_queue import PoolQueue
-from motorlite._pool.state import Abandon, Close, Interrupt, Phase, PoolState
-from motorlite.errors import AutoReconnect, InvalidOperation, PoolClearedError, PoolClosedError
+from motorlite._pool.state import Abandon, Close, Phase
+from motorlite.errors import AutoReconnect, InvalidOperation, PoolClearedError
+from motorlite.overload import ConcurrencyLimit
 from tests.support.pool_state import (
-    ADDRESS,
     FakeConnection,
     FakeStream,
     FakeWaiter,
     StateDriver,
     answer,
     give_up,
-    pool_settings,
 )
 
 if TYPE_CHECKING:
@@ -37,20 +37,6 @@ def test_a_pool_begins_paused_and_refuses() -> None:
     state.populate()
     assert subject.effects() == []
     assert state.total == 0
-
-
-def test_the_defaults_of_the_specification() -> None:
-    options = pool_settings()
-    assert (options.max_size, options.min_size, options.max_connecting) == (100, 0, 2)
-    assert (options.max_idle_time, options.wait_queue_timeout) == (None, None)
-    assert (options.connect_timeout, options.maintenance_interval) == (20.0, 1.0)
-
-
-def test_ready_is_told_once() -> None:
-    state = PoolState(ADDRESS, pool_settings())
-    assert state.ready()
-    assert not state.ready()
-    assert state.phase is Phase.READY
 
 
 def test_the_first_request_starts_a_connection_and_gets_it() -> None:
@@ -91,18 +77,6 @@ def test_who_comes_later_does_not_overtake() -> None:
     assert subject.state.take(0.0) is None, "the connection was given to the one who waited"
 
 
-def test_requests_are_served_in_their_order() -> None:
-    subject = StateDriver(max_size=1)
-    (connection,) = subject.checked_out()
-    requests = [subject.ask() for _ in range(3)]
-    for request in requests:
-        assert answer(request) is None
-        subject.state.put(connection, 0.0)
-        assert answer(request) is connection
-    subject.state.put(connection, 0.0)
-    assert list(subject.state.idle) == [connection]
-
-
 def test_no_more_than_max_connecting_are_started() -> None:
     subject = StateDriver(max_connecting=2)
     requests = [subject.ask() for _ in range(4)]
@@ -123,14 +97,6 @@ def test_no_more_than_max_size() -> None:
     assert [item.connection_id for item in subject.started()] == [3]
     assert [request.establishment is not None for request in requests] == [True, False]
     assert subject.state.total == 3
-
-
-def test_no_limit() -> None:
-    subject = StateDriver(max_size=0, max_connecting=1000)
-    for _ in range(150):
-        subject.ask()
-    assert len(subject.started()) == 150
-    assert subject.state.created == 150
 
 
 def test_a_returned_connection_goes_straight_to_the_first_that_waits() -> None:
@@ -228,34 +194,18 @@ def test_what_is_under_way_goes_to_the_next_one() -> None:
     assert answer(second) is connection
 
 
-def test_a_connection_that_nobody_wants_any_more_becomes_idle() -> None:
-    subject = StateDriver()
-    request = subject.ask()
-    (establishment,) = subject.started()
-    give_up(subject, request)
-    connection = subject.finish(establishment)
-    assert list(subject.state.idle) == [connection]
-
-
-def test_who_asks_next_takes_over_what_is_under_way() -> None:
-    subject = StateDriver()
-    request = subject.ask()
-    (establishment,) = subject.started()
-    give_up(subject, request)
-    second, third = subject.ask(), subject.ask()
-    assert establishment.request is second
-    (another,) = subject.started()
-    assert another.request is third
-
-
 def test_of_several_under_way_the_oldest_is_taken_over() -> None:
     subject = StateDriver()
     requests = [subject.ask(), subject.ask()]
     older, newer = subject.started()
     for request in requests:
         give_up(subject, request)
-    first, second = subject.ask(), subject.ask()
-    assert (older.request, newer.request) == (first, second)
+    first = subject.ask()
+    assert (older.request, newer.request) == (first, None)
+    connection = subject.finish(newer)
+    assert answer(first) is connection, "the first one that is done"
+    spare = subject.finish(older)
+    assert list(subject.state.idle) == [spare], "nobody wants it any more"
 
 
 def test_a_request_that_is_no_longer_waited_for_is_passed_over() -> None:
@@ -269,16 +219,6 @@ def test_a_request_that_is_no_longer_waited_for_is_passed_over() -> None:
     give_up(subject, gone)  # when it runs at last
     assert not subject.state.queue
     assert subject.state.in_use == {connection}
-
-
-def test_nobody_is_left_who_waits() -> None:
-    subject = StateDriver(max_size=1)
-    (connection,) = subject.checked_out()
-    gone = subject.ask()
-    cast("FakeWaiter", gone.waiter).waits = False
-    subject.state.put(connection, 0.0)
-    assert not subject.state.in_use
-    assert list(subject.state.idle) == [connection]
 
 
 # --- check-in ---
@@ -305,47 +245,18 @@ def test_a_broken_connection_is_closed_and_replaced_for_who_waits() -> None:
     assert establish.establishment.request is waiting
 
 
-def test_a_stale_connection_is_closed() -> None:
-    subject = StateDriver()
-    (connection,) = subject.checked_out()
-    subject.state.clear(None)
-    subject.state.ready()
-    subject.state.put(connection, 0.0)
-    assert subject.effects() == [Close(connection, "stale")]
-    assert subject.state.total == 0
-
-
 # --- connections that perished while they were idle ---
 
 
 def test_idle_for_too_long() -> None:
     subject = StateDriver(max_idle_time=10.0)
-    one, two = subject.idle(2)
-    one.idle_since = 5.0
-    assert subject.state.take(12.0) is one
-    assert subject.effects() == [Close(two, "idle")]
-
-
-def test_the_idle_time_counts_from_the_last_check_in() -> None:
-    subject = StateDriver(max_idle_time=10.0)
-    (connection,) = subject.checked_out()
-    subject.state.put(connection, 100.0)
-    assert connection.idle_since == 100.0
-    assert subject.state.take(105.0) is connection
-
-
-def test_exactly_the_limit_is_allowed() -> None:
-    subject = StateDriver(max_idle_time=10.0)
-    (connection,) = subject.idle()
-    assert subject.state.take(10.0) is connection
-
-
-def test_closed_by_the_server() -> None:
-    subject = StateDriver()
-    one, two = subject.idle(2)
-    cast("FakeStream", two.stream).is_closed = True
-    assert subject.state.take(0.0) is one
-    assert subject.effects() == [Close(two, "error")]
+    old, closed, fresh = subject.checked_out(3)
+    for connection, now in ((old, 99.0), (closed, 100.0), (fresh, 100.0)):
+        subject.state.put(connection, now)
+    cast("FakeStream", closed.stream).is_closed = True
+    assert subject.state.take(110.0) is fresh, "exactly the limit is allowed, from the last check-in on"
+    assert subject.state.take(110.0) is None
+    assert subject.effects() == [Close(closed, "error"), Close(old, "idle")]
 
 
 def test_the_socket_is_asked_after_a_second_only() -> None:
@@ -385,19 +296,6 @@ def test_prune() -> None:
 # --- establishing ---
 
 
-def test_the_sponsor_alone_gets_the_error() -> None:
-    subject = StateDriver(max_connecting=1)
-    first, second = subject.ask(), subject.ask()
-    (establishment,) = subject.started()
-    error = AutoReconnect("refused")
-    subject.fail(establishment, error)
-    assert answer(first) is error
-    assert first.establishment is None
-    assert answer(second) is None
-    (next_one,) = subject.started()
-    assert next_one.request is second
-
-
 def test_nothing_is_started_before_the_error_was_judged() -> None:
     subject = StateDriver(max_connecting=1)
     subject.ask()
@@ -409,16 +307,6 @@ def test_nothing_is_started_before_the_error_was_judged() -> None:
     subject.state.serve(0.0)
     assert subject.effects() == []
     assert isinstance(answer(second), PoolClearedError)
-
-
-def test_an_error_that_concerns_nobody() -> None:
-    subject = StateDriver()
-    request = subject.ask()
-    (establishment,) = subject.started()
-    give_up(subject, request)
-    subject.fail(establishment, AutoReconnect("refused"))
-    assert answer(request) is None
-    assert subject.state.total == 0
 
 
 def test_a_connection_that_is_closed_when_it_is_done() -> None:
@@ -486,26 +374,6 @@ def test_a_refusal_repeats_little_of_the_reason_for_a_clear() -> None:
         assert str(answer(subject.ask())) == f"the connection pool of db.example:27017 was cleared{text}"
 
 
-def test_clear_refuses_those_who_wait_each_with_an_error_of_its_own() -> None:
-    subject = StateDriver(max_size=1)
-    subject.checked_out()
-    one, two = subject.ask(), subject.ask()
-    subject.state.clear(None)
-    assert isinstance(answer(one), PoolClearedError)
-    assert isinstance(answer(two), PoolClearedError)
-    assert answer(one) is not answer(two)
-    assert not subject.state.queue
-
-
-def test_clear_lets_go_of_what_was_under_way() -> None:
-    subject = StateDriver()
-    request = subject.ask()
-    (establishment,) = subject.started()
-    subject.state.clear(None)
-    assert request.establishment is None
-    assert establishment.request is None
-
-
 def test_clear_keeps_what_is_to_be_done_already() -> None:
     subject = StateDriver(max_idle_time=10.0)
     old, good = subject.idle(2)
@@ -522,54 +390,6 @@ def test_a_second_clear_is_not_told_and_still_counts() -> None:
     assert subject.state.generation == 2
 
 
-def test_clear_with_interruption() -> None:
-    subject = StateDriver()
-    stale, current = subject.checked_out(2)
-    subject.state.clear(None, interrupt_in_use=True)
-    effects = subject.effects()
-    assert set(effects) == {Interrupt(stale), Interrupt(current)}
-    assert subject.state.in_use == {stale, current}, "they come back by check-in"
-
-
-def test_what_was_under_way_before_a_clear_delays_nobody_after_it() -> None:
-    subject = StateDriver(max_connecting=1, max_size=1)
-    subject.ask()
-    (old,) = subject.started()
-    subject.state.clear(None)
-    assert subject.effects() == [Abandon(old, "stale")]
-    subject.state.ready()
-    request = subject.ask()
-    (new,) = subject.started()
-    assert new.generation == 1
-    assert new.request is request
-
-
-def test_close() -> None:
-    subject = StateDriver(max_size=2, max_connecting=1)
-    (in_use,) = subject.checked_out()
-    sponsor, waiting = subject.ask(), subject.ask()
-    (under_way,) = subject.started()
-    assert subject.state.close()
-    assert subject.effects() == [Abandon(under_way, "poolClosed")]
-    for request in (sponsor, waiting, subject.ask()):
-        assert isinstance(answer(request), PoolClosedError)
-        assert str(answer(request)) == "the connection pool of db.example:27017 is closed"
-    subject.state.put(in_use, 0.0)
-    assert subject.effects() == [Close(in_use, "poolClosed")]
-    assert subject.state.total == 0
-    assert not subject.state.close()
-    assert not subject.state.clear(None)
-    assert not subject.state.ready()
-    assert subject.state.phase is Phase.CLOSED
-
-
-def test_close_with_idle_connections() -> None:
-    subject = StateDriver()
-    one, two = subject.idle(2)
-    subject.state.close()
-    assert subject.effects() == [Close(one, "poolClosed"), Close(two, "poolClosed")]
-
-
 def test_after_clear_and_close_a_connection_is_stale() -> None:
     subject = StateDriver()
     (connection,) = subject.checked_out()
@@ -577,3 +397,80 @@ def test_after_clear_and_close_a_connection_is_stale() -> None:
     subject.state.close()
     subject.state.put(connection, 0.0)
     assert subject.effects() == [Close(connection, "stale")]
+
+
+# --- a concurrency limit below maxPoolSize: requests above it wait in the same queue ---
+
+
+def limited(value: int = 2, **options: Any) -> StateDriver:
+    subject = StateDriver(**{"max_size": 10, "max_connecting": 10, **options})
+    subject.state.limit = AdaptiveLimit(ConcurrencyLimit(initial=value, minimum=1))
+    return subject
+
+
+def set_limit(subject: StateDriver, value: int) -> None:
+    assert subject.state.limit is not None
+    subject.state.limit.value = value
+
+
+def test_requests_above_the_limit_wait() -> None:
+    subject = limited()
+    used = subject.checked_out(2)
+    assert subject.state.take(0) is None
+    request = subject.ask()
+    # Not even a connection is established for it.
+    assert subject.started() == []
+    subject.state.put(used[0], 0)
+    assert answer(request) is used[0]
+
+
+def test_idle_connections_above_the_limit_stay_idle() -> None:
+    subject = limited(4)
+    subject.idle(4)
+    set_limit(subject, 2)
+    assert [subject.state.take(0) is not None for _ in range(3)] == [True, True, False]
+    request = subject.ask()
+    assert answer(request) is None
+    assert len(subject.state.idle) == 2
+
+
+def test_the_error_of_a_request_that_waits_in_vain_names_the_limit() -> None:
+    subject = limited(2)
+    subject.checked_out(2)
+    request = subject.ask()
+    error = subject.state.expire(request, 1.5)
+    assert str(error).startswith("Timeout waiting for connection")
+    assert "1.500 s; the concurrency limit allows 2 operations at once, and 2 are running (" in str(error)
+
+
+def test_a_higher_limit_serves_several_with_the_next_check_in() -> None:
+    subject = limited(4)
+    subject.idle(4)
+    set_limit(subject, 1)
+    connection = subject.state.take(0)
+    assert connection is not None
+    requests = [subject.ask() for _ in range(4)]
+    set_limit(subject, 3)
+    subject.state.put(connection, 0)
+    assert [answer(request) is not None for request in requests] == [True, True, True, False]
+
+
+def test_min_pool_size_is_not_limited() -> None:
+    subject = limited(1, min_size=4)
+    subject.state.populate()
+    assert len(subject.started()) == 4
+
+
+def test_pending_replies_count_until_they_are_overdue() -> None:
+    subject = limited(1)
+    (used,) = subject.checked_out()
+    used.owed, used.owed_until = 7, 100.0
+    subject.state.put(used, 0)
+    subject.effects()
+    assert subject.state.running == 1
+    request = subject.ask()
+    assert subject.started() == []
+    subject.state.overdue(used, 1.0)
+    assert subject.state.running == 0
+    (establishment,) = subject.started()
+    assert subject.finish(establishment) is answer(request)

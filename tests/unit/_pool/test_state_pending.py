@@ -37,17 +37,6 @@ def arrive(subject: StateDriver, connection: Connection) -> None:
     subject.state.drained(connection, subject.now)
 
 
-def test_it_is_neither_idle_nor_in_use_and_counts() -> None:
-    subject = StateDriver()
-    (connection,) = pending(subject)
-    state = subject.state
-    assert list(state.pending) == [connection]
-    assert not state.idle
-    assert not state.in_use
-    assert state.total == 1
-    assert state.take(0.0) is None
-
-
 def test_the_error_of_a_request_that_waits_in_vain_counts_it() -> None:
     subject = StateDriver(max_size=1)
     (connection,) = pending(subject)
@@ -97,14 +86,6 @@ def test_who_waits_gets_it_then() -> None:
     assert answer(second) is None
 
 
-def test_it_is_closed_when_the_reply_does_not_come() -> None:
-    subject = StateDriver(max_size=1)
-    (connection,) = pending(subject)
-    subject.state.drain_failed(connection, 1.0)
-    assert subject.effects() == [Close(connection, ConnectionClosedReason.ERROR)]
-    assert subject.state.total == 0
-
-
 def test_a_connection_replaces_one_whose_reply_does_not_come() -> None:
     subject = StateDriver(max_size=1)
     (connection,) = pending(subject)
@@ -115,32 +96,14 @@ def test_a_connection_replaces_one_whose_reply_does_not_come() -> None:
     assert establish.establishment.request is request
 
 
-def test_what_is_not_worth_waiting_for_is_closed_at_once() -> None:
+@pytest.mark.parametrize("problem", ["broken", "not worth waiting for"])
+def test_a_reply_that_will_not_be_awaited_closes_the_connection_at_once(problem: str) -> None:
     subject = StateDriver()
     (connection,) = subject.checked_out()
-    abandon(subject, connection, 0.0)
+    connection.stream.is_closed = problem == "broken"  # type: ignore[misc]  # a fake
+    abandon(subject, connection, 1.0 if problem == "broken" else 0.0)
     assert subject.effects() == [Close(connection, ConnectionClosedReason.ERROR)]
     assert subject.state.total == 0
-
-
-def test_a_connection_that_broke_is_closed_whatever_it_owes() -> None:
-    subject = StateDriver()
-    (connection,) = subject.checked_out()
-    connection.stream.abort = None  # type: ignore[method-assign,assignment]  # a fake
-    connection.stream.is_closed = True  # type: ignore[misc]  # a fake
-    abandon(subject, connection)
-    assert subject.effects() == [Close(connection, ConnectionClosedReason.ERROR)]
-
-
-def test_a_request_waits_for_a_reply_that_may_arrive_soon() -> None:
-    subject = StateDriver(max_size=2)
-    connection, _ = pending(subject, 2)
-    request = subject.ask()
-    assert subject.effects() == []
-    subject.now = 0.05
-    arrive(subject, connection)
-    assert answer(request) is connection
-    assert subject.effects() == []
 
 
 @pytest.mark.parametrize("max_size", [3, 0])
@@ -248,15 +211,6 @@ def test_the_time_of_a_request_counts_from_its_beginning() -> None:
     assert subject.state.pace.needed(subject.now, None) == pytest.approx(1.1 * 0.03), "the longer of 30 and 20 ms"
 
 
-def test_an_idle_connection_is_taken_rather_than_a_pending_one_evicted() -> None:
-    subject = StateDriver(max_size=2)
-    idle, owing = subject.checked_out(2)
-    abandon(subject, owing)
-    subject.state.put(idle, 0.0)
-    assert subject.state.take(0.0) is idle
-    assert list(subject.state.pending) == [owing]
-
-
 @pytest.mark.parametrize("min_size", [1, 2])
 def test_min_pool_size_evicts_nothing(min_size: int) -> None:
     subject = StateDriver(max_size=1, min_size=min_size)
@@ -285,14 +239,6 @@ def test_a_clear_lets_replies_arrive_and_closes_the_connection_then() -> None:
     assert subject.effects() == [Close(connection, ConnectionClosedReason.STALE)]
 
 
-def test_of_a_stale_connection_nothing_is_awaited() -> None:
-    subject = StateDriver()
-    (connection,) = subject.checked_out()
-    subject.state.clear(None)
-    abandon(subject, connection)
-    assert subject.effects() == [Close(connection, ConnectionClosedReason.STALE)]
-
-
 def test_a_clear_that_interrupts_ends_the_waiting() -> None:
     subject = StateDriver()
     in_use, owing = subject.checked_out(2)
@@ -301,14 +247,6 @@ def test_a_clear_that_interrupts_ends_the_waiting() -> None:
     subject.state.clear(None, interrupt_in_use=True)
     assert subject.effects() == [Interrupt(in_use), Close(owing, ConnectionClosedReason.STALE)]
     assert not subject.state.pending
-
-
-def test_closing_the_pool_ends_the_waiting() -> None:
-    subject = StateDriver()
-    (connection,) = pending(subject)
-    subject.state.close()
-    assert subject.effects() == [Close(connection, ConnectionClosedReason.POOL_CLOSED)]
-    assert subject.state.total == 0
 
 
 def test_an_operation_that_never_began_says_nothing_of_the_pace() -> None:

@@ -11,9 +11,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from motorlite._admission.concurrency_limit import AdaptiveLimit
 from motorlite._admission.pool_queue import Request
 from motorlite._pool.state import Abandon, Close, Drain, Establish, Phase, PoolState
 from motorlite.errors import AutoReconnect
+from motorlite.overload import ConcurrencyLimit
 from tests.support.pool_state import ADDRESS, FakeConnection, FakeStream, FakeWaiter, answer, pool_settings
 
 if TYPE_CHECKING:
@@ -32,6 +34,8 @@ class Machine(RuleBasedStateMachine):
     LIMITS: tuple[float, ...] = (inf,)
     # Whether no request may overtake another.
     IN_ORDER = True
+    # Whether a concurrency limit, which changes, is below maxPoolSize.
+    IS_LIMITED = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -39,6 +43,8 @@ class Machine(RuleBasedStateMachine):
             max_size=self.MAX_SIZE, max_connecting=self.MAX_CONNECTING, min_size=1, max_idle_time=10.0
         )
         self.state = PoolState(ADDRESS, options)
+        self.limit = AdaptiveLimit(ConcurrencyLimit(initial=2, minimum=1)) if self.IS_LIMITED else None
+        self.state.limit = self.limit
         self.now = 0.0
         # In the order in which they asked; `waits` tells who still does.
         self.requests: list[Request] = []
@@ -96,6 +102,7 @@ class Machine(RuleBasedStateMachine):
 
     def check_usable(self, connection: FakeConnection) -> None:
         assert self.state.phase is Phase.READY
+        assert self.limit is None or self.state.running <= self.limit.value
         assert self.SERVICES or connection.generation == self.state.generation
         assert connection not in self.stale
         assert not connection.stream.is_closed
@@ -228,6 +235,14 @@ class Machine(RuleBasedStateMachine):
         stream.is_sound = False
         stream.is_closed = seen
 
+    @precondition(lambda self: self.limit)
+    @rule(value=st.integers(1, 4))
+    def change_limit(self, value: int) -> None:
+        assert self.limit is not None
+        self.limit.value = value
+        self.state.serve(self.now)  # as the check-in does that follows
+        self.perform()
+
     @rule(seconds=st.sampled_from([0.5, 2.0, 11.0]))
     def time_passes(self, seconds: float) -> None:
         self.now += seconds
@@ -297,14 +312,15 @@ class Machine(RuleBasedStateMachine):
         assert still == self.waiting() or (not self.IN_ORDER and set(still) == set(self.waiting()))
         if not waiting:
             return
-        assert not state.idle
+        assert not state.idle or not state.may_use()
         assert state.phase is Phase.READY
         without = [request for request in waiting if request.establishment is None]
         if without:
             is_full = state.total == self.MAX_SIZE and not any(state.pending.values())
+            is_full |= self.limit is not None and state.running + len(self.under_way) >= self.limit.value
             assert len(self.under_way) == self.MAX_CONNECTING or is_full
             assert all(establishment.request is not None for establishment in self.under_way)
-            if self.IN_ORDER:
+            if self.IN_ORDER and self.limit is None:
                 assert waiting[-len(without) :] == without, "a younger one has a connection under way"
 
     @invariant()
@@ -312,8 +328,9 @@ class Machine(RuleBasedStateMachine):
         for establishment in self.under_way:
             request = establishment.request
             assert request is None or (request.establishment is establishment and request in self.state.queue)
-        for request in self.state.queue:
-            assert request.establishment is None or request.establishment.request is request
+        for request in self.requests:
+            sponsored = request.establishment
+            assert sponsored is None or (sponsored.request is request and request in self.state.queue)
 
     @invariant()
     def everything_ends(self) -> None:
@@ -337,6 +354,15 @@ class ImpatientMachine(Machine):
     LIMITS = (0.5, 2.0, 11.0, inf)
     IN_ORDER = False
 
+
+class LimitedMachine(Machine):
+    """The same with a limit of how many operations run at once."""
+
+    IS_LIMITED = True
+
+
+TestLimitedMachine = pytest.mark.slow(LimitedMachine.TestCase)
+TestLimitedMachine.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
 
 TestImpatientMachine = pytest.mark.slow(ImpatientMachine.TestCase)
 TestImpatientMachine.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)

@@ -24,27 +24,24 @@ def put(subject: StateDriver, *connections: Connection) -> None:
         subject.state.put(connection, subject.now)
 
 
-def test_clearing_a_service_closes_its_idle_connections_only() -> None:
+def test_clearing_a_service_closes_its_connections_only() -> None:
     subject = StateDriver()
-    one, other = subject.reach(ONE), subject.reach(OTHER)
-    put(subject, one, other)
+    one, other, idle = subject.reach(ONE), subject.reach(OTHER), subject.reach(ONE)
+    put(subject, idle, other)
     assert subject.state.clear_service(ONE)
-    assert subject.effects() == [Close(one, STALE)]
-    assert list(subject.state.idle) == [other]
-    assert len(subject.state.services) == 1
+    assert subject.effects() == [Close(idle, STALE)]
     assert subject.state.take(subject.now) is other
-
-
-def test_connections_in_use_are_closed_when_they_come_back() -> None:
-    subject = StateDriver()
-    one, other = subject.reach(ONE), subject.reach(OTHER)
-    subject.state.clear_service(ONE)
     newer = subject.reach(ONE)
     assert (one.generation, newer.generation) == (0, 1)
     put(subject, one, other, newer)
-    assert subject.effects() == [Close(one, STALE)]
+    assert subject.effects() == [Close(one, STALE)], "when it comes back"
     assert set(subject.state.idle) == {other, newer}
     assert subject.state.generation == 0
+    assert len(subject.state.services) == 2
+    subject.state.close()
+    assert not subject.state.clear_service(OTHER)
+    assert len(subject.state.services) == 0, "a service without connections is forgotten"
+    assert [effect.reason for effect in subject.effects()] == [ConnectionClosedReason.POOL_CLOSED] * 2
 
 
 def test_the_pool_stays_ready_and_those_who_wait_go_on_waiting() -> None:
@@ -73,7 +70,8 @@ def test_a_service_whose_last_connection_has_gone_is_forgotten() -> None:
     put(subject, one)
     assert subject.effects() == [Close(one, STALE)]
     assert len(subject.state.services) == 0
-    assert subject.reach(ONE).generation == 0
+    subject.state.clear_service(OTHER)
+    assert [subject.reach(service).generation for service in (ONE, OTHER)] == [0, 0]
 
 
 @pytest.mark.parametrize("cleared_first", [False, True])
@@ -133,17 +131,6 @@ def test_a_paused_pool_hands_out_nothing_even_if_a_connection_came_back() -> Non
     assert subject.state.take(0.0) is None
     subject.state.ready()
     assert subject.state.take(0.0) is connection
-
-
-def test_closing_the_pool_forgets_all_services() -> None:
-    subject = StateDriver()
-    one, other = subject.reach(ONE), subject.reach(OTHER)
-    put(subject, one)
-    subject.state.close()
-    assert not subject.state.clear_service(OTHER)
-    put(subject, other)
-    assert len(subject.state.services) == 0
-    assert [effect.reason for effect in subject.effects()] == [ConnectionClosedReason.POOL_CLOSED] * 2
 
 
 def test_what_connections_are_in_use_for() -> None:

@@ -10,7 +10,6 @@ from motorlite._topology.error_handling import (
     NO_EFFECT,
     ErrorEffect,
     ErrorFacts,
-    is_socket_error,
     is_state_change_error,
     on_check_error,
     on_error,
@@ -193,20 +192,13 @@ def test_state_change_errors_by_code_or_message(error: PyMongoError, expected: b
     assert is_state_change_error(error) is expected
 
 
-def test_network_errors() -> None:
-    assert is_socket_error(AutoReconnect("reset"))
-    assert is_socket_error(NetworkTimeout("slow"))
-    assert not is_socket_error(NotPrimaryError("not primary"))
-    assert not is_socket_error(PoolClearedError("cleared"))
-    assert not is_socket_error(command_error(1))
-
-
 @pytest.mark.parametrize(
     ("error", "interrupts", "at_once"),
     [
         (AutoReconnect("reset"), False, True),
         (NetworkTimeout("slow"), True, True),
         (command_error(1), False, False),
+        (NotPrimaryError("not primary"), False, False),
     ],
 )
 def test_failed_check(error: PyMongoError, interrupts: bool, at_once: bool) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from bson.objectid import ObjectId
 
+from motorlite._base.values import format_address
 from motorlite._topology.server_description import ServerDescription
 from motorlite._topology.topology_description import Draft, update
 from motorlite.errors import AutoReconnect
@@ -118,70 +119,50 @@ def test_set_name_is_learned() -> None:
         assert changed.set_name == "rs"
 
 
+BEFORE_6_0, SINCE_6_0 = 16, 17
+
+
 @pytest.mark.parametrize(
-    ("known", "news", "is_stale"),
+    ("max_wire_version", "known", "news", "is_stale", "newest"),
     [
-        ((None, None), (1, 1), False),
-        ((2, None), (1, 1), False),
-        ((2, 2), (1, 3), True),
-        ((2, 2), (2, 1), True),
-        ((2, 2), (2, 2), False),
-        ((2, 2), (2, 3), False),
-        ((2, 2), (3, 1), False),
-        ((2, 2), (1, None), False),
-        ((2, 2), (None, 1), False),
+        # A set version decides before an election id, and is recorded without one too.
+        (BEFORE_6_0, (None, None), (None, None), False, (None, None)),
+        (BEFORE_6_0, (None, None), (1, 1), False, (1, 1)),
+        (BEFORE_6_0, (None, None), (1, None), False, (1, None)),
+        (BEFORE_6_0, (None, None), (None, 1), False, (None, None)),
+        (BEFORE_6_0, (None, 2), (1, 1), False, (1, 1)),
+        (BEFORE_6_0, (2, None), (1, 1), False, (2, 1)),
+        (BEFORE_6_0, (2, 2), (1, 3), True, (2, 2)),
+        (BEFORE_6_0, (2, 2), (2, 1), True, (2, 2)),
+        (BEFORE_6_0, (2, 2), (2, 2), False, (2, 2)),
+        (BEFORE_6_0, (2, 2), (2, 3), False, (2, 3)),
+        (BEFORE_6_0, (2, 2), (3, 1), False, (3, 1)),
+        (BEFORE_6_0, (2, 2), (3, None), False, (3, 2)),
+        (BEFORE_6_0, (2, 2), (1, None), False, (2, 2)),
+        (BEFORE_6_0, (2, 2), (None, 1), False, (2, 2)),
+        (BEFORE_6_0, (2, 2), (None, 3), False, (2, 2)),
+        # An election id decides before a set version.
+        (SINCE_6_0, (None, None), (None, None), False, (None, None)),
+        (SINCE_6_0, (None, None), (1, 1), False, (1, 1)),
+        (SINCE_6_0, (2, 2), (1, 3), False, (1, 3)),
+        (SINCE_6_0, (2, 2), (3, 1), True, (2, 2)),
+        (SINCE_6_0, (2, 2), (1, 2), True, (2, 2)),
+        (SINCE_6_0, (2, 2), (2, 2), False, (2, 2)),
+        (SINCE_6_0, (2, 2), (3, 2), False, (3, 2)),
+        (SINCE_6_0, (2, 2), (3, None), True, (2, 2)),
+        (SINCE_6_0, (2, 2), (None, 2), True, (2, 2)),
     ],
 )
-def test_before_6_0_a_set_version_decides_before_an_election_id(
-    known: tuple[int | None, int | None], news: tuple[int | None, int | None], is_stale: bool
+def test_the_newest_election(
+    max_wire_version: int,
+    known: tuple[int | None, int | None],
+    news: tuple[int | None, int | None],
+    is_stale: bool,
+    newest: tuple[int | None, int | None],
 ) -> None:
-    changed = after_news_of_a_primary(known, news, 16)
+    changed = after_news_of_a_primary(known, news, max_wire_version)
     assert changed.servers[A].is_server_type_known is not is_stale
-
-
-@pytest.mark.parametrize(
-    ("known", "news", "is_stale"),
-    [
-        ((None, None), (None, None), False),
-        ((None, None), (1, 1), False),
-        ((2, 2), (1, 3), False),
-        ((2, 2), (3, 1), True),
-        ((2, 2), (1, 2), True),
-        ((2, 2), (2, 2), False),
-        ((2, 2), (3, 2), False),
-        ((2, 2), (3, None), True),
-        ((2, 2), (None, 2), True),
-    ],
-)
-def test_since_6_0_an_election_id_decides_before_a_set_version(
-    known: tuple[int | None, int | None], news: tuple[int | None, int | None], is_stale: bool
-) -> None:
-    changed = after_news_of_a_primary(known, news, 17)
-    assert changed.servers[A].is_server_type_known is not is_stale
-    assert recorded(changed) == (known if is_stale else news)
-
-
-@pytest.mark.parametrize(
-    ("known", "news", "newest"),
-    [
-        ((None, None), (None, None), (None, None)),
-        ((None, None), (1, 1), (1, 1)),
-        ((None, None), (1, None), (1, None)),
-        ((None, None), (None, 1), (None, None)),
-        ((None, 2), (1, 1), (1, 1)),
-        ((2, None), (1, 1), (2, 1)),
-        ((2, 2), (2, 3), (2, 3)),
-        ((2, 2), (3, 1), (3, 1)),
-        ((2, 2), (3, None), (3, 2)),
-        ((2, 2), (1, None), (2, 2)),
-        ((2, 2), (None, 3), (2, 2)),
-        ((2, 2), (1, 3), (2, 2)),
-    ],
-)
-def test_before_6_0_a_set_version_is_recorded_without_an_election_id_too(
-    known: tuple[int | None, int | None], news: tuple[int | None, int | None], newest: tuple[int | None, int | None]
-) -> None:
-    assert recorded(after_news_of_a_primary(known, news, 16)) == newest
+    assert recorded(changed) == newest
 
 
 def after_news_of_a_primary(
@@ -214,8 +195,8 @@ def election_id(number: int | None) -> ObjectId | None:
 def test_new_members_are_added_in_the_order_of_their_names() -> None:
     changed = draft(NO_PRIMARY)
     names = [f"{host}:{port}" for host in "ba" for port in range(1020, 1010, -1)]
-    update(changed, primary(A, hosts=["a:1", "b:1", *names]))
-    assert [f"{host}:{port}" for host, port in changed.servers] == ["a:1", "b:1", *sorted(names)]
+    update(changed, primary(A, hosts=["a:1", "b:1", "[::1]:1", *names]))
+    assert list(map(format_address, changed.servers)) == ["a:1", "b:1", "[::1]:1", *sorted(names)]
 
 
 def single() -> Draft:
@@ -233,9 +214,13 @@ def test_a_direct_connection_names_what_the_server_belongs_to_instead() -> None:
     ):
         changed = single()
         update(changed, server)
+        assert not changed.servers[A].is_server_type_known
         assert str(changed.servers[A].error).startswith(
             f"the client asks for the replica set 'rs', but this server {belongs}"
         )
+    changed = single()
+    update(changed, secondary(A))
+    assert changed.servers[A].is_server_type_known
 
 
 def test_a_direct_connection_that_fails_keeps_its_error() -> None:
