@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import motorlite
-from tests.support.fake_core import fake_client
+
+if TYPE_CHECKING:
+    from motorlite import AsyncMongoClient
 
 
-def test_names_with_an_underscore_are_no_handles() -> None:
-    client, _ = fake_client()
+def test_names_with_an_underscore_are_no_handles(client: AsyncMongoClient) -> None:
     handles: list[tuple[str, Any, str]] = [
         ("AsyncMongoClient", client, "a database of that name is client['_other']"),
         ("AsyncDatabase", client.d, "a collection of that name is database['_other']"),
@@ -24,8 +25,7 @@ def test_names_with_an_underscore_are_no_handles() -> None:
             _ = made._other
 
 
-def test_a_database_or_collection_may_have_the_name_of_a_feature() -> None:
-    client, _ = fake_client()
+def test_a_database_or_collection_may_have_the_name_of_a_feature(client: AsyncMongoClient) -> None:
     assert client["watch"]["bulk_write"]["watch"].full_name == "watch.bulk_write.watch"
     assert client.d.bulk_write.full_name == "d.bulk_write"
 

@@ -16,11 +16,13 @@ from tests.support.fake_core import batch, fake_client
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from motorlite import AsyncMongoClient
+    from tests.support.fake_core import FakeCore
+
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_session_costs_nothing_until_it_is_used() -> None:
-    client, core = fake_client()
+async def test_a_session_costs_nothing_until_it_is_used(client: AsyncMongoClient, core: FakeCore) -> None:
     async with client.start_session() as session:
         assert core.entered == 0
         assert session.client is client
@@ -31,8 +33,7 @@ async def test_a_session_costs_nothing_until_it_is_used() -> None:
     assert core.executor.sent == []
 
 
-async def test_its_id_is_made_when_it_is_asked_for() -> None:
-    client, core = fake_client()
+async def test_its_id_is_made_when_it_is_asked_for(client: AsyncMongoClient, core: FakeCore) -> None:
     session = client.start_session()
     lsid = session.session_id
     assert set(lsid) == {"id"}
@@ -44,8 +45,7 @@ async def test_its_id_is_made_when_it_is_asked_for() -> None:
         _ = session.session_id
 
 
-async def test_operations_carry_it() -> None:
-    client, core = fake_client()
+async def test_operations_carry_it(client: AsyncMongoClient, core: FakeCore) -> None:
     core.reply(batch([]))
     session = client.start_session(causal_consistency=False)
     await client.app.things.find_one({}, session=session)
@@ -104,23 +104,20 @@ async def test_wrong_sessions() -> None:
 class TestForms:
     """Programs for PyMongo Async and for Motor start sessions in different ways."""
 
-    async def test_async_with(self) -> None:
-        client, core = fake_client()
+    async def test_async_with(self, client: AsyncMongoClient, core: FakeCore) -> None:
         async with client.start_session(causal_consistency=False) as session:
             await client.d.c.insert_one({}, session=session)
         assert session.has_ended
         assert core.last.session is session._state
 
-    async def test_async_with_await(self) -> None:
-        client, core = fake_client()
+    async def test_async_with_await(self, client: AsyncMongoClient, core: FakeCore) -> None:
         async with await client.start_session(causal_consistency=False) as session:
             await client.d.c.insert_one({}, session=session)
         assert session.has_ended
         assert core.last.session is session._state
         assert not session.options.causal_consistency
 
-    async def test_await(self) -> None:
-        client, core = fake_client()
+    async def test_await(self, client: AsyncMongoClient, core: FakeCore) -> None:
         session = await client.start_session()
         await client.d.c.insert_one({}, session=session)
         assert core.last.session is session._state

@@ -10,7 +10,7 @@ from bson.codec_options import CodecOptions
 
 from motorlite import ReadConcern, ReadPreference, SearchIndexModel, WriteConcern
 from motorlite.errors import ConfigurationError, InvalidOperation, OperationFailure
-from tests.support.fake_core import FakeCore, batch, fake_client, next_batch
+from tests.support.fake_core import FakeCore, batch, next_batch
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-Things = tuple["AsyncCollection[Any]", FakeCore]
 NOT_FOUND = {"ok": 0, "code": 26, "errmsg": "ns not found"}
 NO_SUCH_INDEX = {"ok": 0, "code": 27, "errmsg": "index not found"}
 DEFINITION = {"mappings": {"dynamic": False}}
@@ -30,22 +29,15 @@ def created(*names: str) -> dict[str, Any]:
 
 
 @pytest.fixture(params=["usual settings", "other settings"])
-def things(request: pytest.FixtureRequest) -> Things:
-    """A collection; what it says about reading and writing does not matter to search indexes."""
-    client, core = fake_client()
-    coll: AsyncCollection[Any] = client.app.things
-    if request.param == "other settings":
-        coll = coll.with_options(
-            CodecOptions(document_class=OrderedDict),
-            ReadPreference.SECONDARY,
-            WriteConcern(w=0),
-            ReadConcern("majority"),
-        )
-    return coll, core
+def coll(request: pytest.FixtureRequest, coll: AsyncCollection[Any]) -> AsyncCollection[Any]:
+    """What a collection says about reading and writing does not matter to search indexes."""
+    if request.param == "usual settings":
+        return coll
+    options = CodecOptions[Any](document_class=OrderedDict)
+    return coll.with_options(options, ReadPreference.SECONDARY, WriteConcern(w=0), ReadConcern("majority"))
 
 
-async def test_create_search_index(things: Things) -> None:
-    coll, core = things
+async def test_create_search_index(coll: AsyncCollection[Any], core: FakeCore) -> None:
     core.reply(created("mine"), created("default"), created("typed"))
     assert await coll.create_search_index(SearchIndexModel(DEFINITION, "mine"), comment="c", maxTimeMS=5) == "mine"
     assert core.last.command == {
@@ -61,8 +53,7 @@ async def test_create_search_index(things: Things) -> None:
     assert core.last.command["indexes"] == [{"definition": {}, "name": "typed", "type": "vectorSearch"}]
 
 
-async def test_wrong_models(things: Things) -> None:
-    coll, core = things
+async def test_wrong_models(coll: AsyncCollection[Any], core: FakeCore) -> None:
     models: list[Any] = ["a", {}, {"name": "mine"}, [SearchIndexModel({})], None]
     for wrong in models:
         with pytest.raises(TypeError, match=r"^model must be a SearchIndexModel, or a mapping with `definition`"):
@@ -76,8 +67,7 @@ async def test_wrong_models(things: Things) -> None:
     assert core.executor.sent == []
 
 
-async def test_create_search_indexes(things: Things) -> None:
-    coll, core = things
+async def test_create_search_indexes(coll: AsyncCollection[Any], core: FakeCore) -> None:
     core.reply(created("a", "b"), created())
     models = [SearchIndexModel(DEFINITION, "a"), SearchIndexModel({}, "b")]
     assert await coll.create_search_indexes(models, None, "c", maxTimeMS=5) == ["a", "b"]
@@ -91,16 +81,14 @@ async def test_create_search_indexes(things: Things) -> None:
     assert core.last.command == {"createSearchIndexes": "things", "indexes": []}
 
 
-async def test_a_collection_must_be_there_for_a_new_index(things: Things) -> None:
-    coll, core = things
+async def test_a_collection_must_be_there_for_a_new_index(coll: AsyncCollection[Any], core: FakeCore) -> None:
     core.reply(NOT_FOUND)
     with pytest.raises(OperationFailure) as caught:
         await coll.create_search_index({"definition": {}})
     assert caught.value.code == 26
 
 
-async def test_update_search_index(things: Things) -> None:
-    coll, core = things
+async def test_update_search_index(coll: AsyncCollection[Any], core: FakeCore) -> None:
     core.reply({"ok": 1}, {"ok": 1}, NOT_FOUND, NO_SUCH_INDEX)
     await coll.update_search_index("mine", DEFINITION, comment="c", maxTimeMS=5)
     assert core.last.command == {
@@ -118,8 +106,7 @@ async def test_update_search_index(things: Things) -> None:
     assert caught.value.code == 27
 
 
-async def test_drop_search_index(things: Things) -> None:
-    coll, core = things
+async def test_drop_search_index(coll: AsyncCollection[Any], core: FakeCore) -> None:
     core.reply({"ok": 1}, {"ok": 1}, NOT_FOUND, NO_SUCH_INDEX)
     await coll.drop_search_index("mine", comment="c", maxTimeMS=5)
     assert core.last.command == {"dropSearchIndex": "things", "name": "mine", "comment": "c", "maxTimeMS": 5}
@@ -131,8 +118,7 @@ async def test_drop_search_index(things: Things) -> None:
     assert caught.value.code == 27
 
 
-async def test_list_search_indexes(things: Things) -> None:
-    coll, core = things
+async def test_list_search_indexes(coll: AsyncCollection[Any], core: FakeCore) -> None:
     core.reply(batch([{"name": "a"}], 7), next_batch([{"name": "b"}]), batch([]))
     found = await coll.list_search_indexes(comment="c", batchSize=1, maxTimeMS=5).to_list()
     assert found == [{"name": "a"}, {"name": "b"}]
@@ -157,8 +143,7 @@ async def test_list_search_indexes(things: Things) -> None:
     assert core.last.deadline.timeout == 0.04
 
 
-async def test_the_collections_timeout_counts(things: Things) -> None:
-    coll, core = things
+async def test_the_collections_timeout_counts(coll: AsyncCollection[Any], core: FakeCore) -> None:
     coll = coll.with_options(timeoutMS=3000)
     core.reply(batch([]), {"ok": 1})
     await coll.list_search_indexes()
@@ -167,9 +152,8 @@ async def test_the_collections_timeout_counts(things: Things) -> None:
     assert core.last.deadline.timeout == 3
 
 
-async def test_sessions(things: Things) -> None:
+async def test_sessions(coll: AsyncCollection[Any], core: FakeCore) -> None:
     """Also of a collection with w=0, whose other writes refuse them."""
-    coll, core = things
     core.reply(created("a"), created("a"), {"ok": 1}, {"ok": 1}, batch([]))
     database = coll.database
     async with database.client.start_session() as session:
@@ -184,8 +168,7 @@ async def test_sessions(things: Things) -> None:
         await coll.drop_search_index("a", session)
 
 
-async def test_wrong_arguments(things: Things) -> None:
-    coll, core = things
+async def test_wrong_arguments(coll: AsyncCollection[Any], core: FakeCore) -> None:
     with pytest.raises(TypeError, match=r"^name must be .*, not 5"):
         await coll.update_search_index(5, {})  # type: ignore[arg-type]  # what is tested
     with pytest.raises(TypeError, match=r"^definition must be .*, not 5"):

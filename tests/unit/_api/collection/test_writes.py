@@ -13,24 +13,15 @@ from bson.son import SON
 
 from motorlite import DeleteOne, ReturnDocument, WriteConcern
 from motorlite.errors import DuplicateKeyError, InvalidOperation
-from tests.support.fake_core import FakeCore, fake_client
 
 if TYPE_CHECKING:
     from motorlite import AsyncCollection
+    from tests.support.fake_core import FakeCore
 
 pytestmark = pytest.mark.anyio
 
-Things = tuple["AsyncCollection[Any]", FakeCore]
 
-
-@pytest.fixture
-def things() -> Things:
-    client, core = fake_client()
-    return client.app.things, core
-
-
-async def test_insert_one_gives_an_id(things: Things) -> None:
-    coll, core = things
+async def test_insert_one_gives_an_id(coll: AsyncCollection[Any], core: FakeCore) -> None:
     document = {"a": 1}
     result = await coll.insert_one(document)
     assert isinstance(document["_id"], ObjectId)
@@ -40,16 +31,14 @@ async def test_insert_one_gives_an_id(things: Things) -> None:
 
 
 @pytest.mark.parametrize("document", [{"a": 1}, {"a": 1, "_id": 3}, SON(a=1), OrderedDict(a=1)])
-async def test_insert_one_sends_the_id_first(things: Things, document: Any) -> None:
-    coll, core = things
+async def test_insert_one_sends_the_id_first(coll: AsyncCollection[Any], core: FakeCore, document: Any) -> None:
     await coll.insert_one(document)
     assert list(document) == ["a", "_id"]
     (sent,) = core.last.command["documents"]
     assert list(sent.items()) == [("_id", document["_id"]), ("a", 1)]
 
 
-async def test_insert_one_keeps_an_id(things: Things) -> None:
-    coll, core = things
+async def test_insert_one_keeps_an_id(coll: AsyncCollection[Any], core: FakeCore) -> None:
     session = coll.database.client.start_session()
     result = await coll.insert_one(
         {"_id": 3}, bypass_document_validation=True, session=session, comment="c", timeoutMS=40
@@ -61,15 +50,13 @@ async def test_insert_one_keeps_an_id(things: Things) -> None:
     assert core.last.deadline.timeout == 0.04
 
 
-async def test_a_raw_document_is_not_looked_into(things: Things) -> None:
-    coll, core = things
+async def test_a_raw_document_is_not_looked_into(coll: AsyncCollection[Any], core: FakeCore) -> None:
     raw = RawBSONDocument(encode({"a": 1}))
     assert (await coll.insert_one(raw)).inserted_id is None
     assert core.last.command["documents"] == [raw]
 
 
-async def test_unacknowledged_writes(things: Things) -> None:
-    coll, _ = things
+async def test_unacknowledged_writes(coll: AsyncCollection[Any]) -> None:
     coll = coll.with_options(write_concern=WriteConcern(w=0))
     inserted = await coll.insert_one({"_id": 1})
     assert (inserted.acknowledged, inserted.inserted_id) == (False, 1)
@@ -82,15 +69,13 @@ async def test_unacknowledged_writes(things: Things) -> None:
     assert await coll.find_one_and_delete({}) is None
 
 
-async def test_errors_are_raised(things: Things) -> None:
-    coll, core = things
+async def test_errors_are_raised(coll: AsyncCollection[Any], core: FakeCore) -> None:
     core.reply({"ok": 1, "n": 0, "writeErrors": [{"index": 0, "code": 11000, "errmsg": "duplicate"}]})
     with pytest.raises(DuplicateKeyError):
         await coll.insert_one({"_id": 1})
 
 
-async def test_updates(things: Things) -> None:
-    coll, core = things
+async def test_updates(coll: AsyncCollection[Any], core: FakeCore) -> None:
     core.reply(
         {"ok": 1, "n": 1, "nModified": 1},
         {"ok": 1, "n": 5, "nModified": 4},
@@ -139,8 +124,7 @@ async def test_updates(things: Things) -> None:
     ]
 
 
-async def test_deletes(things: Things) -> None:
-    coll, core = things
+async def test_deletes(coll: AsyncCollection[Any], core: FakeCore) -> None:
     core.reply({"ok": 1, "n": 1}, {"ok": 1, "n": 7})
     one = await coll.delete_one({"a": 1}, {"locale": "de"}, "a_1", let={"v": 1}, comment="c")
     assert one.deleted_count == 1
@@ -157,8 +141,7 @@ async def test_deletes(things: Things) -> None:
     assert core.last.deadline.timeout == 0.04
 
 
-async def test_find_one_and_modify(things: Things) -> None:
-    coll, core = things
+async def test_find_one_and_modify(coll: AsyncCollection[Any], core: FakeCore) -> None:
     core.reply({"ok": 1, "value": {"_id": 1}}, {"ok": 1, "value": None}, {"ok": 1, "value": {"_id": 3}})
     found = await coll.find_one_and_update(
         {"a": 1},
@@ -237,8 +220,8 @@ async def test_find_one_and_modify(things: Things) -> None:
     ],
 )
 async def test_wrong_arguments(
-    things: Things, method: str, arguments: list[Any], options: dict[str, Any], message: str
+    coll: AsyncCollection[Any], core: FakeCore, method: str, arguments: list[Any], options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises((TypeError, ValueError), match=message):
-        await getattr(things[0], method)(*arguments, **options)
-    assert things[1].executor.sent == []
+        await getattr(coll, method)(*arguments, **options)
+    assert core.executor.sent == []
