@@ -292,16 +292,6 @@ class TestNames:
         assert repr(db.x) == "AsyncCollection(AsyncDatabase(AsyncMongoClient('db.example:27017'), 'app'), 'x')"
 
     def test_mistakes_are_explained(self, db: AsyncDatabase[Any]) -> None:
-        for holder, message in ((db.client, "client"), (db, "database"), (db.x, "collection")):
-            with pytest.raises(AttributeError, match=rf"{message}\['_private'\]"):
-                _ = holder._private
-        misspelt: Any = db
-        with pytest.raises(TypeError, match="no method 'fnd'"):
-            misspelt.x.fnd({})
-        with pytest.raises(TypeError, match="no method 'comand'"):
-            misspelt.comand("ping")
-        with pytest.raises(TypeError, match="no method 'star_session'"):
-            misspelt.client.star_session()
         for holder in (db, db.x):
             with pytest.raises(NotImplementedError, match="None"):
                 bool(holder)

@@ -11,7 +11,7 @@ from bson.timestamp import Timestamp
 
 from motorlite import WriteConcern
 from motorlite.errors import ConfigurationError, InvalidOperation
-from tests.support.fake_core import batch, fake_client
+from tests.support.fake_core import fake_client
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,13 +45,18 @@ async def test_its_id_is_made_when_it_is_asked_for(client: AsyncMongoClient, cor
         _ = session.session_id
 
 
-async def test_operations_carry_it(client: AsyncMongoClient, core: FakeCore) -> None:
-    core.reply(batch([]))
-    session = client.start_session(causal_consistency=False)
-    await client.app.things.find_one({}, session=session)
+@pytest.mark.parametrize("is_awaited", [False, True])
+async def test_operations_carry_it(client: AsyncMongoClient, core: FakeCore, is_awaited: bool) -> None:
+    """Programs for PyMongo Async and for Motor start sessions in different ways."""
+    starting = client.start_session(causal_consistency=False)
+    async with await starting if is_awaited else starting as session:
+        await client.d.c.insert_one({}, session=session)
+        assert await session is session
+    assert session.has_ended
     assert core.last.session is session._state
     assert not session._state.is_implicit
     assert not session._state.is_causally_consistent
+    assert not session.options.causal_consistency
 
 
 async def test_times_only_move_forward() -> None:
@@ -99,34 +104,6 @@ async def test_wrong_sessions() -> None:
     with pytest.raises(ConfigurationError, match="w=0"):
         await unacknowledged.insert_one({}, session=client.start_session())
     assert core.executor.sent == []
-
-
-class TestForms:
-    """Programs for PyMongo Async and for Motor start sessions in different ways."""
-
-    async def test_async_with(self, client: AsyncMongoClient, core: FakeCore) -> None:
-        async with client.start_session(causal_consistency=False) as session:
-            await client.d.c.insert_one({}, session=session)
-        assert session.has_ended
-        assert core.last.session is session._state
-
-    async def test_async_with_await(self, client: AsyncMongoClient, core: FakeCore) -> None:
-        async with await client.start_session(causal_consistency=False) as session:
-            await client.d.c.insert_one({}, session=session)
-        assert session.has_ended
-        assert core.last.session is session._state
-        assert not session.options.causal_consistency
-
-    async def test_await(self, client: AsyncMongoClient, core: FakeCore) -> None:
-        session = await client.start_session()
-        await client.d.c.insert_one({}, session=session)
-        assert core.last.session is session._state
-        assert await session is session
-        await session.end_session()
-        assert session.has_ended
-
-    def test_no_await(self) -> None:
-        assert not fake_client()[0].start_session().has_ended
 
 
 @pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickle.dumps])

@@ -142,7 +142,6 @@ class TestCommand:
             "comment": {"a": 1},
         }
         assert core.last.operation.is_await_data
-        await stream.close()
 
     @pytest.mark.parametrize(
         ("options", "error"),
@@ -210,16 +209,6 @@ class TestSteps:
         assert not stream.alive
         assert core.names == ["aggregate", "killCursors"]
 
-    async def test_entering_opens_it(self, coll: AsyncCollection[Any], core: FakeCore) -> None:
-        core.reply(first(after=1))
-        async with coll.watch() as stream:
-            assert (core.names, stream.resume_token) == (["aggregate"], token(1))
-        closed = coll.watch()
-        await closed.close()
-        with pytest.raises(InvalidOperation, match="closed"):
-            async with closed:
-                pytest.fail("a closed stream was entered")
-
     async def test_iterating_waits_for_changes(self, coll: AsyncCollection[Any], core: FakeCore) -> None:
         core.reply(first(), more(), more(1, 2), more(), more(3, cursor_id=0))
         assert [event async for event in coll.watch()] == [change(number) for number in (1, 2, 3)]
@@ -269,7 +258,6 @@ class TestSteps:
             assert await stream.to_list() == [change(5)]
             assert stage(core) == {"resumeAfter": token(4)}
         assert stream.alive == error.timeout
-        await stream.close()
 
     async def test_the_server_ends_it(self, coll: AsyncCollection[Any], core: FakeCore) -> None:
         core.reply(first(1), more(2, cursor_id=0, after=3))
@@ -297,6 +285,9 @@ class TestSteps:
         assert (await unopened.try_next(), await unopened.to_list()) == (None, [])
         with pytest.raises(InvalidOperation, match="closed"):
             await unopened
+        with pytest.raises(InvalidOperation, match="closed"):
+            async with unopened:
+                pytest.fail("a closed stream was entered")
         assert core.names == ["aggregate", "killCursors"]
 
     async def test_the_token_belongs_to_the_stream(self, coll: AsyncCollection[Any], core: FakeCore) -> None:
@@ -346,7 +337,6 @@ class TestSteps:
         assert await stream.next() == change(1)
         core.executor.replies[1] = lambda _: (meanwhile(_), first(2))[1]
         assert await stream.next() == change(2)
-        await stream.close()
 
 
 async def open_stream(coll: Any, core: FakeCore, **options: Any) -> Any:
@@ -363,7 +353,6 @@ class TestResuming:
         assert stage(core) == {"resumeAfter": token(2)}
         await core.run_spawned()
         assert core.last.command == {"killCursors": "things", "cursors": [7]}
-        await stream.close()
 
     async def test_the_first_command_does_not_resume(self, coll: AsyncCollection[Any], core: FakeCore) -> None:
         core.reply(lost, first(1))
@@ -372,7 +361,6 @@ class TestResuming:
             await stream.next()
         assert (stream.alive, core.names) == (True, ["aggregate"])
         assert await stream.next() == change(1)
-        await stream.close()
 
     @pytest.mark.parametrize("explicit", [False, True])
     async def test_in_the_same_session(self, coll: AsyncCollection[Any], core: FakeCore, explicit: bool) -> None:
@@ -397,7 +385,6 @@ class TestResuming:
         stream = coll.watch()
         assert await stream.next() == change(4)
         assert stage(core) == {"resumeAfter": token(3)}
-        await stream.close()
 
     async def test_the_server_may_end_it_then(self, coll: AsyncCollection[Any], core: FakeCore) -> None:
         stream = await open_stream(coll, core)
@@ -416,7 +403,6 @@ class TestResuming:
         assert core.paused == pytest.approx([0.1, 0.2, 0.4])
         await stream.next()
         assert core.paused[3:] == pytest.approx([0.1])
-        await stream.close()
 
     async def test_not_if_the_time_limit_ends_before(self, coll: AsyncCollection[Any], core: FakeCore) -> None:
         core.reply(first(), lost, first(), lost, first(1))
@@ -425,7 +411,6 @@ class TestResuming:
             await stream.next()
         assert (core.names, core.paused) == (["aggregate", "getMore", "aggregate", "getMore"], [])
         assert await stream.next() == change(1)
-        await stream.close()
 
     async def test_closed_by_another_task_during_a_pause(
         self, coll: AsyncCollection[Any], core: FakeCore, monkeypatch: pytest.MonkeyPatch
@@ -447,7 +432,6 @@ class TestResuming:
         core.reply(lost, first(after=2))
         assert (await stream.try_next(), stream.resume_token) == (None, token(2))
         assert core.names == ["aggregate", "getMore", "aggregate"]
-        await stream.close()
 
     @pytest.mark.parametrize("error", [lost(), labelled(), CursorNotFound("gone", 43, {"ok": 0, "code": 43})])
     async def test_if_that_fails_the_next_step_resumes_first(
@@ -464,25 +448,21 @@ class TestResuming:
         await core.run_spawned()
         killed = [sent.command["cursors"] for sent in core.executor.sent if sent.name == "killCursors"]
         assert killed == ([] if isinstance(error, CursorNotFound) else [[7]])
-        await stream.close()
 
-    async def test_a_stream_that_could_not_resume_is_closed(self, coll: AsyncCollection[Any], core: FakeCore) -> None:
+    @pytest.mark.parametrize("end", ["closed", "dropped"])
+    async def test_a_stream_that_could_not_resume_leaves_nothing(
+        self, coll: AsyncCollection[Any], core: FakeCore, end: str
+    ) -> None:
         stream = await open_stream(coll, core)
         core.reply(lost, lost)
         with pytest.raises(AutoReconnect):
             await stream.next()
-        await stream.close()
-        await core.run_spawned()
-        assert core.names == ["aggregate", "getMore", "aggregate", "killCursors"]
-        assert len(core.executor.released) == 1
-
-    async def test_or_dropped(self, coll: AsyncCollection[Any], core: FakeCore) -> None:
-        stream = await open_stream(coll, core)
-        core.reply(lost, lost)
-        with pytest.raises(AutoReconnect):
-            await stream.next()
+        if end == "closed":
+            await stream.close()
         del stream
         gc.collect()
+        await core.run_spawned()
+        assert core.names == ["aggregate", "getMore", "aggregate", "killCursors"]
         assert len(core.executor.released) == 1
 
     @pytest.mark.parametrize(
@@ -492,12 +472,14 @@ class TestResuming:
             labelled(11601, "NonResumableChangeStreamError"),
             OperationFailure("killed", 237, {"ok": 0, "code": 237}),
             ProtocolError("nonsense"),
+            # A value that the codec options refuse.
+            ValueError("year 10000"),
         ],
-        ids=lambda error: str(getattr(error, "code", "protocol")),
+        ids=lambda error: str(getattr(error, "code", None) or type(error).__name__),
     )
     @pytest.mark.parametrize("when", ["getMore", "resuming"])
     async def test_other_errors_close_it(
-        self, coll: AsyncCollection[Any], core: FakeCore, error: PyMongoError, when: str
+        self, coll: AsyncCollection[Any], core: FakeCore, error: Any, when: str
     ) -> None:
         error.reached_server = True
         stream = await open_stream(coll, core)
@@ -508,15 +490,6 @@ class TestResuming:
         await core.run_spawned()
         assert core.names.count("aggregate") == (2 if when == "resuming" else 1)
         assert len(core.executor.released) == 1
-
-    async def test_a_value_that_the_codec_options_refuse_closes_it(
-        self, coll: AsyncCollection[Any], core: FakeCore
-    ) -> None:
-        stream = await open_stream(coll, core)
-        core.reply(ValueError("year 10000"))
-        with pytest.raises(ValueError, match="10000"):
-            await stream.next()
-        assert not stream.alive
 
     @pytest.mark.parametrize(
         "error",
@@ -536,7 +509,6 @@ class TestResuming:
         assert core.names == ["aggregate", "getMore"]
         assert await stream.next() == change(2)
         assert core.names == ["aggregate", "getMore", "aggregate"]
-        await stream.close()
 
     async def test_a_getmore_that_was_shed_leaves_it_as_it_is(self, coll: AsyncCollection[Any], core: FakeCore) -> None:
         shed = labelled(462, "SystemOverloadedError")
@@ -546,7 +518,6 @@ class TestResuming:
             await stream.next()
         assert await stream.next() == change(2)
         assert core.names == ["aggregate", "getMore", "getMore"]
-        await stream.close()
 
     async def test_a_server_that_is_known_to_be_lost_is_not_waited_for(
         self, coll: AsyncCollection[Any], core: FakeCore
@@ -556,7 +527,6 @@ class TestResuming:
         core.reply(first(2))
         assert await stream.next() == change(2)
         assert core.names == ["aggregate", "aggregate"]
-        await stream.close()
 
     async def test_closed_by_another_task_meanwhile(self, coll: AsyncCollection[Any], core: FakeCore) -> None:
         stream = await open_stream(coll, core)
@@ -616,7 +586,6 @@ class TestTimeouts:
         assert await stream.next() == change(2)
         assert core.names == ["aggregate", "getMore", "aggregate", "getMore"]
         assert stage(core) == {"resumeAfter": token(1)}
-        await stream.close()
 
     async def test_the_limit_of_a_block_around_a_step(self, coll: AsyncCollection[Any], core: FakeCore) -> None:
         stream = await open_stream(coll, core)
@@ -624,7 +593,6 @@ class TestTimeouts:
         with motorlite.timeout(5):
             await stream.next()
         assert core.last.deadline.timeout == 5
-        await stream.close()
 
 
 class Upper(TypeDecoder):
@@ -662,7 +630,6 @@ class TestCodecOptions:
         await stream.try_next()
         assert stage(core)["resumeAfter"]["_data"] == token(1)["_data"]
         assert core.last.operation.codec_options.document_class is RawBSONDocument
-        await stream.close()
 
     @pytest.mark.parametrize("step", ["next", "try_next", "to_list"])
     async def test_a_change_that_cannot_be_decoded_closes_the_stream(

@@ -55,7 +55,6 @@ async def test_awaiting_opens_and_returns_the_cursor(coll: AsyncCollection[Any],
     assert core.names == ["find"]
     assert cursor.cursor_id == 7
     assert await cursor.next() == {"a": 1}
-    await cursor.close()
 
 
 async def test_the_implicit_session_lives_as_long_as_the_cursor(coll: AsyncCollection[Any], core: FakeCore) -> None:
@@ -86,99 +85,54 @@ async def test_a_list_that_fails_can_be_asked_for_again(coll: AsyncCollection[An
     assert await cursor.to_list() == [1, 2, 3, 4]
 
 
-async def test_next_at_the_end(coll: AsyncCollection[Any], core: FakeCore) -> None:
-    core.reply(batch([]))
-    with pytest.raises(StopAsyncIteration):
-        await coll.find().next()
+# What a query may say, and what its command has then.
+SETTERS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "sort": ([("a", -1), "b"], {"sort": {"a": -1, "b": 1}}),
+    "limit": (10, {"limit": 10}),
+    "skip": (3, {"skip": 3}),
+    "batch_size": (5, {"batchSize": 5}),
+    "hint": ([("a", 1)], {"hint": {"a": 1}}),
+    "comment": ("c", {"comment": "c"}),
+    "max_time_ms": (100, {"maxTimeMS": 100}),
+    "collation": ({"locale": "de"}, {"collation": {"locale": "de"}}),
+    "min": ([("a", 1)], {"min": {"a": 1}}),
+    "max": ({"a": 9}, {"max": {"a": 9}}),
+    "max_scan": (4, {"maxScan": 4}),
+    "allow_disk_use": (True, {"allowDiskUse": True}),
+}
+# Without a method of the cursor.
+ARGUMENTS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "projection": (["a"], {"projection": {"a": 1}}),
+    "let": ({"v": 1}, {"let": {"v": 1}}),
+    "return_key": (True, {"returnKey": True}),
+    "show_record_id": (True, {"showRecordId": True}),
+    "no_cursor_timeout": (True, {"noCursorTimeout": True}),
+    "allow_partial_results": (True, {"allowPartialResults": True}),
+    "oplog_replay": (True, {"oplogReplay": True}),
+}
 
 
 async def test_all_options_reach_the_command(coll: AsyncCollection[Any], core: FakeCore) -> None:
+    options, command = SETTERS | ARGUMENTS, {"find": "things", "filter": {"x": 1}}
     core.reply(batch([]))
-    cursor = coll.find(
-        {"x": 1},
-        ["a"],
-        3,
-        10,
-        batch_size=5,
-        sort="a",
-        hint=[("a", 1)],
-        comment="c",
-        max_time_ms=100,
-        collation={"locale": "de"},
-        let={"v": 1},
-        min=[("a", 1)],
-        max=[("a", 9)],
-        return_key=True,
-        show_record_id=True,
-        no_cursor_timeout=True,
-        allow_disk_use=True,
-        allow_partial_results=True,
-        oplog_replay=True,
-        max_scan=5,
-    )
-    await cursor
-    assert core.last.command == {
-        "find": "things",
-        "filter": {"x": 1},
-        "sort": {"a": 1},
-        "projection": {"a": 1},
-        "hint": {"a": 1},
-        "skip": 3,
-        "limit": 10,
-        "batchSize": 5,
-        "maxTimeMS": 100,
-        "comment": "c",
-        "collation": {"locale": "de"},
-        "let": {"v": 1},
-        "min": {"a": 1},
-        "max": {"a": 9},
-        "maxScan": 5,
-        "returnKey": True,
-        "showRecordId": True,
-        "allowDiskUse": True,
-        "noCursorTimeout": True,
-        "allowPartialResults": True,
-        "oplogReplay": True,
-    }
+    await coll.find({"x": 1}, **{name: value for name, (value, _) in options.items()})
+    for _, expected in options.values():
+        command |= expected
+    assert core.last.command == command
 
 
 async def test_setters_chain_and_say_the_same(coll: AsyncCollection[Any], core: FakeCore) -> None:
     core.reply(batch([]))
-    cursor = (
-        coll.find()
-        .sort([("a", -1), "b"])
-        .limit(10)
-        .skip(3)
-        .batch_size(5)
-        .hint("a_1")
-        .comment("c")
-        .max_time_ms(100)
-        .collation({"locale": "de"})
-        .min([("a", 1)])
-        .max({"a": 9})
-        .max_scan(4)
-        .allow_disk_use(True)
-        .where("this.a > 1")
-    )
-    await cursor
-    assert core.last.command == {
-        "find": "things",
-        "filter": {"$where": Code("this.a > 1")},
-        "sort": {"a": -1, "b": 1},
-        "limit": 10,
-        "skip": 3,
-        "batchSize": 5,
-        "hint": "a_1",
-        "comment": "c",
-        "maxTimeMS": 100,
-        "collation": {"locale": "de"},
-        "min": {"a": 1},
-        "max": {"a": 9},
-        "maxScan": 4,
-        "allowDiskUse": True,
-    }
-    with pytest.raises(InvalidOperation, match="clone"):
-        cursor.limit(1)
+    cursor = coll.find()
+    command: dict[str, Any] = {"find": "things", "filter": {"$where": Code("this.a > 1")}}
+    for name, (value, expected) in SETTERS.items():
+        assert getattr(cursor, name)(value) is cursor
+        command |= expected
+    await cursor.where("this.a > 1")
+    assert core.last.command == command
+    for name, (value, _) in SETTERS.items():
+        with pytest.raises(InvalidOperation, match="clone"):
+            getattr(cursor, name)(value)
 
 
 async def test_setters_take_back(coll: AsyncCollection[Any], core: FakeCore) -> None:
@@ -190,6 +144,7 @@ async def test_setters_take_back(coll: AsyncCollection[Any], core: FakeCore) -> 
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
+        ({"filter": 3}, TypeError, "filter must be .*, not 3"),
         ({"limitt": 5}, TypeError, r"limitt=5; did you mean limit\?$"),
         ({"batch_size": -1}, ValueError, "batch_size must be an integer of at least 0, not -1"),
         ({"skip": "1"}, TypeError, "skip must be an integer, not '1'"),
@@ -205,12 +160,7 @@ async def test_wrong_options_are_explained(
     coll: AsyncCollection[Any], options: dict[str, Any], error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=message):
-        coll.find({}, **options)
-
-
-async def test_a_wrong_filter_is_explained(coll: AsyncCollection[Any]) -> None:
-    with pytest.raises(TypeError, match=r"filter must be .*, not 3"):
-        coll.find(3)  # type: ignore[arg-type]  # what is tested
+        coll.find(**options)
 
 
 async def test_slices(coll: AsyncCollection[Any], core: FakeCore) -> None:
@@ -249,6 +199,8 @@ async def test_a_cursor_that_has_ended_sends_nothing(coll: AsyncCollection[Any],
     cursor = coll.find()
     for found in ([{"a": 1}], [], []):
         assert (await cursor.to_list() if read == "to_list" else [item async for item in cursor]) == found
+    with pytest.raises(StopAsyncIteration):
+        await cursor.next()
     assert core.names == ["find"]
 
 
@@ -296,12 +248,13 @@ async def test_a_first_batch_that_is_all_ends_the_cursor(coll: AsyncCollection[A
 
 
 class TestTheEnd:
-    async def test_close_kills_the_cursor_with_its_session(self, coll: AsyncCollection[Any], core: FakeCore) -> None:
+    @pytest.mark.parametrize("block", [lambda cursor: cursor, aclosing], ids=["async with", "aclosing"])
+    async def test_close_kills_the_cursor_with_its_session(
+        self, coll: AsyncCollection[Any], core: FakeCore, block: Any
+    ) -> None:
         core.reply(batch([1, 2], 7))
-        cursor = coll.find()
-        async with cursor:
-            async for _ in cursor:
-                break
+        async with block(coll.find()) as cursor:
+            await cursor.next()
         assert core.last.command == {"killCursors": "things", "cursors": [7]}
         assert core.last.session is not None
         assert core.executor.released == [core.last.session]
@@ -310,11 +263,18 @@ class TestTheEnd:
         assert core.names == ["find", "killCursors"]
         assert await cursor.to_list() == []
 
-    async def test_aclosing(self, coll: AsyncCollection[Any], core: FakeCore) -> None:
-        core.reply(batch([1, 2], 7))
-        async with aclosing(coll.find()) as cursor:
-            await cursor.next()
-        assert core.names == ["find", "killCursors"]
+    async def test_a_dropped_cursor_is_killed_in_the_background_if_it_is_open(
+        self, coll: AsyncCollection[Any], core: FakeCore
+    ) -> None:
+        core.reply(batch([1]), batch([1], 7))
+        await coll.find()
+        gc.collect()
+        assert core.spawned == []
+        await coll.find()
+        gc.collect()
+        await core.run_spawned()
+        assert core.names == ["find", "find", "killCursors"]
+        assert len(core.executor.released) == 1
 
     async def test_errors_of_killcursors_are_not_raised(self, coll: AsyncCollection[Any], core: FakeCore) -> None:
         core.reply(batch([1], 7), NetworkTimeout("gone"))
@@ -341,22 +301,6 @@ class TestTheEnd:
         await core.run_spawned()
         assert core.last.command == {"killCursors": "things", "cursors": [7]}
         assert len(core.executor.released) == 1
-
-    async def test_a_dropped_cursor_is_killed_in_the_background(
-        self, coll: AsyncCollection[Any], core: FakeCore
-    ) -> None:
-        core.reply(batch([1], 7))
-        await coll.find()
-        gc.collect()
-        await core.run_spawned()
-        assert core.names == ["find", "killCursors"]
-        assert len(core.executor.released) == 1
-
-    async def test_a_dropped_exhausted_cursor_is_not(self, coll: AsyncCollection[Any], core: FakeCore) -> None:
-        core.reply(batch([1]))
-        await coll.find()
-        gc.collect()
-        assert core.spawned == []
 
     async def test_an_explicit_session_is_used_and_kept(self, coll: AsyncCollection[Any], core: FakeCore) -> None:
         core.reply(batch([1], 7), next_batch([2], 7))
@@ -415,7 +359,6 @@ class TestFailures:
             await cursor.next()
         with pytest.raises(InvalidOperation, match="documents may be missing"):
             await cursor.next()
-        await cursor.close()
 
     async def test_a_getmore_that_was_shed_or_never_sent_can_be_repeated(
         self, coll: AsyncCollection[Any], core: FakeCore
@@ -502,14 +445,12 @@ class TestTailable:
         assert cursor.alive
         assert [found async for found in cursor] == [2]
         assert core.executor.sent[0].command["tailable"] is True
-        await cursor.close()
 
     async def test_an_empty_first_batch(self, coll: AsyncCollection[Any], core: FakeCore) -> None:
         core.reply(batch([], 7))
         cursor = coll.find(cursor_type=CursorType.TAILABLE)
         assert await cursor.to_list() == []
         assert core.names == ["find"]
-        await cursor.close()
 
     async def test_the_await_time_is_that_of_getmore(self, coll: AsyncCollection[Any], core: FakeCore) -> None:
         core.reply(batch([1], 7), next_batch([2], 7), next_batch([3], 7))
@@ -523,7 +464,6 @@ class TestTailable:
         core.time += 1.75
         await cursor.next()
         assert core.last.command["maxTimeMS"] == 500, "each step has the whole time"
-        await cursor.close()
 
     async def test_a_rolled_over_cursor_just_ends(self, coll: AsyncCollection[Any], core: FakeCore) -> None:
         core.reply(batch([1], 7), CursorNotFound("gone", 43, {"ok": 0, "code": 43}))
@@ -538,7 +478,6 @@ class TestTailable:
         cursor = coll.find(cursor_type=CursorType.TAILABLE)
         with pytest.raises(OperationFailure):
             await cursor.to_list()
-        await cursor.close()
 
     async def test_flags(self, coll: AsyncCollection[Any], core: FakeCore) -> None:
         core.reply(batch([]))
@@ -601,7 +540,6 @@ class TestTimeouts:
         assert await cursor.next() == 2
         with pytest.raises(ExecutionTimeout):
             await cursor.next()
-        await cursor.close()
 
     async def test_one_step_has_one_deadline(self, coll: AsyncCollection[Any], core: FakeCore) -> None:
 
