@@ -24,29 +24,17 @@ GRIDFS = (AsyncGridFS, AsyncGridFSBucket, AsyncGridIn, AsyncGridOut, AsyncGridOu
 DESCRIBED = (*HANDLES, *GRIDFS)
 # More to say than the sentences below.
 LONGER = {
-    "AsyncChangeStream.close",
-    "AsyncChangeStream.next",
-    "AsyncChangeStream.to_list",
-    "AsyncClientSession.abort_transaction",
-    "AsyncClientSession.commit_transaction",
-    "AsyncClientSession.end_session",
-    "AsyncClientSession.with_transaction",
-    "AsyncChangeStream.try_next",
-    "AsyncCollection.aggregate",
-    "AsyncCollection.aggregate_raw_batches",
-    "AsyncCollection.bulk_write",
-    "AsyncCollection.insert_many",
-    "AsyncCollection.watch",
-    "AsyncCommandCursor.close",
-    "AsyncCursor.close",
-    "AsyncCursor.rewind",
-    "AsyncDatabase.aggregate",
-    "AsyncDatabase.command",
-    "AsyncMongoClient.bulk_write",
-    "AsyncDatabase.create_collection",
-    "AsyncDatabase.cursor_command",
-    "AsyncDatabase.watch",
-    "AsyncMongoClient.watch",
+    f"{kind}.{name}"
+    for kind, names in {
+        "AsyncChangeStream": ("close", "next", "to_list", "try_next"),
+        "AsyncClientSession": ("abort_transaction", "commit_transaction", "end_session", "with_transaction"),
+        "AsyncCollection": ("aggregate", "aggregate_raw_batches", "bulk_write", "insert_many", "watch"),
+        "AsyncCommandCursor": ("close",),
+        "AsyncCursor": ("close", "rewind"),
+        "AsyncDatabase": ("aggregate", "command", "create_collection", "cursor_command", "watch"),
+        "AsyncMongoClient": ("bulk_write", "watch"),
+    }.items()
+    for name in names
 }
 # Where it says what overload errors and retryable reads and writes are, and how often they are repeated.
 LINK = "(docs/retries.md)"
@@ -164,14 +152,8 @@ def test_arguments_are_described(kind: type[Any]) -> None:
 
 
 WRITES = (
-    "insert_one",
-    "insert_many",
-    "replace_one",
-    "update_one",
-    "update_many",
-    "bulk_write",
-    "find_one_and_replace",
-    "find_one_and_update",
+    *("insert_one", "insert_many", "replace_one", "update_one", "update_many", "bulk_write"),
+    *("find_one_and_replace", "find_one_and_update"),
 )
 
 
