@@ -132,7 +132,7 @@ async def test_revisions(files: StoredFiles, bucket: AsyncGridFSBucket) -> None:
     for revision in (0, -1, 5):
         with pytest.raises(NoFile, match=r"db\.fs\.files has no file with filename 'g'"):
             await bucket.open_download_stream_by_name("g", revision)
-    for wrong in ("1", None, 1.0):
+    for wrong in ("1", None, 1.0, True):
         with pytest.raises(TypeError, match="revision must be an integer"):
             await bucket.open_download_stream_by_name("f", wrong)  # type: ignore[arg-type]
 

@@ -127,32 +127,6 @@ async def test_distinct(coll: AsyncCollection[Any], core: FakeCore) -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("method", "arguments", "options", "message"),
-    [
-        ("count_documents", [3], {}, "filter must be .*, not 3"),
-        ("count_documents", [{}], {"limit": -1}, "limit must be .*, not -1"),
-        ("count_documents", [{}], {"limits": 1}, "did you mean limit"),
-        ("estimated_document_count", [], {"max_time_ms": 5}, r"no option max_time_ms=5; did you mean maxTimeMS\?"),
-        ("distinct", [3], {}, "key must be .*, not 3"),
-        ("distinct", ["a", 3], {}, "filter must be .*, not 3"),
-        ("distinct", ["a"], {"maxTimeMS": "x"}, "maxTimeMS must be .*, not 'x'"),
-        ("find_one", [{}], {"sorted": 1}, r"find_one\(\) has no option sorted=1; did you mean sort\?"),
-        ("aggregate", [{}], {}, "pipeline must be .*, not {}"),
-        ("aggregate", [[3]], {}, r"pipeline must be .*, not \[3\]"),
-        ("aggregate", [[]], {"allowDisk": True}, r"did you mean allowDiskUse\?"),
-        ("aggregate", [[]], {"let": 3}, "let must be .*, not 3"),
-        ("aggregate", [[]], {"batchSize": -1}, "batchSize must be .*, not -1"),
-    ],
-)
-async def test_wrong_arguments(
-    coll: AsyncCollection[Any], core: FakeCore, method: str, arguments: list[Any], options: dict[str, Any], message: str
-) -> None:
-    with pytest.raises((TypeError, ValueError), match=message):
-        await getattr(coll, method)(*arguments, **options)
-    assert core.executor.sent == []
-
-
 class TestAggregate:
     async def test_a_pipeline(self, coll: AsyncCollection[Any], core: FakeCore) -> None:
         core.reply(batch([{"a": 1}], 7), next_batch([{"a": 2}]), batch([]))
@@ -199,10 +173,6 @@ class TestAggregate:
         assert core.last.operation.kind is Kind.WRITE
         # What it means is decided when the server is selected.
         assert core.last.operation.selector == WritesByPreference(ReadPreference.SECONDARY)
-
-    async def test_a_writing_pipeline_has_no_iterations(self, coll: AsyncCollection[Any]) -> None:
-        with pytest.raises(ConfigurationError, match=r"\$out or \$merge"):
-            coll.aggregate([{"$out": "x"}], timeoutMS=5, timeoutMode="iteration")
 
     async def test_the_await_time(self, coll: AsyncCollection[Any], core: FakeCore) -> None:
         core.reply(batch([1], 7), next_batch([2]))

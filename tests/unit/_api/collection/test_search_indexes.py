@@ -9,7 +9,7 @@ import pytest
 from bson.codec_options import CodecOptions
 
 from motorlite import ReadConcern, ReadPreference, SearchIndexModel, WriteConcern
-from motorlite.errors import ConfigurationError, InvalidOperation, OperationFailure
+from motorlite.errors import InvalidOperation, OperationFailure
 from tests.support.fake_core import FakeCore, Sent, batch, next_batch
 
 if TYPE_CHECKING:
@@ -145,27 +145,3 @@ async def test_list_search_indexes(coll: AsyncCollection[Any], core: FakeCore) -
     assert second.command == {"getMore": 7, "collection": "things", "batchSize": 1, "comment": "c"}
     assert first.operation.selector == first.operation.read_preference == ReadPreference.PRIMARY
     assert first.operation.codec_options.document_class is dict
-
-
-async def test_wrong_arguments(coll: AsyncCollection[Any], core: FakeCore) -> None:
-    models: list[Any] = ["a", {}, {"name": "mine"}, [SearchIndexModel({})], None]
-    for wrong in models:
-        with pytest.raises(TypeError, match=r"^model must be a SearchIndexModel, or a mapping with `definition`"):
-            await coll.create_search_index(wrong)
-    with pytest.raises(TypeError, match="definition must be a mapping"):
-        await coll.create_search_index({"definition": 5})
-    lists: list[Any] = ["a", ["a"], SearchIndexModel({}), [{"definition": {}}], {}]
-    for several in lists:
-        with pytest.raises(TypeError, match=r"^models must be a list of SearchIndexModel"):
-            await coll.create_search_indexes(several)
-    with pytest.raises(TypeError, match=r"^name must be .*, not 5"):
-        await coll.update_search_index(5, {})  # type: ignore[arg-type]  # what is tested
-    with pytest.raises(TypeError, match=r"^definition must be .*, not 5"):
-        await coll.update_search_index("a", 5)  # type: ignore[arg-type]  # what is tested
-    with pytest.raises(TypeError, match=r"^name must be .*, not 5"):
-        await coll.drop_search_index(5)  # type: ignore[arg-type]  # what is tested
-    with pytest.raises(TypeError, match=r"^name must be .*, not 5"):
-        coll.list_search_indexes(5)  # type: ignore[arg-type]  # what is tested
-    with pytest.raises(ConfigurationError, match="timeoutMode"):
-        coll.list_search_indexes(timeoutMode="iteration")
-    assert core.executor.sent == []

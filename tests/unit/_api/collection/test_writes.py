@@ -11,7 +11,7 @@ from bson.objectid import ObjectId
 from bson.raw_bson import RawBSONDocument
 from bson.son import SON
 
-from motorlite import DeleteOne, ReturnDocument, WriteConcern
+from motorlite import ReturnDocument, WriteConcern
 from motorlite.errors import DuplicateKeyError, InvalidOperation
 
 if TYPE_CHECKING:
@@ -184,44 +184,3 @@ async def test_find_one_and_modify(coll: AsyncCollection[Any], core: FakeCore) -
         "remove": True,
         "sort": {"a": 1},
     }
-
-
-@pytest.mark.parametrize(
-    ("method", "arguments", "options", "message"),
-    [
-        ("insert_one", [3], {}, "document must be"),
-        ("insert_many", [{"a": 1}], {}, r"documents must be .*, not "),
-        ("insert_many", [[3]], {}, r"documents\[0\] must be .*, not 3"),
-        ("insert_many", [[{}]], {"ordered": 1}, "ordered must be .*, not 1"),
-        ("update_one", [3, {"$set": {}}], {}, "filter must be"),
-        ("update_one", [{}, {"a": 1}], {}, "update must begin"),
-        ("update_one", [{}, {}], {}, "update must not be empty"),
-        ("update_one", [{}, {"$set": {}}], {"upsert": 1}, "upsert must be .*, not 1"),
-        ("update_many", [{}, {"a": 1}], {}, "update must begin"),
-        ("replace_one", [{}, {"$set": {}}], {}, "replacement must not begin"),
-        ("delete_one", [3], {}, "filter must be"),
-        ("delete_many", [{}], {"collation": 3}, "collation must be"),
-        ("find_one_and_update", [{}, {"a": 1}], {}, "update must begin"),
-        ("find_one_and_update", [{}, {"$set": {}}], {"return_document": 1}, "return_document must be .*, not 1"),
-        ("find_one_and_replace", [{}, {"$set": {}}], {}, "replacement must not begin"),
-        ("find_one_and_delete", [{}], {"colation": 1}, r"did you mean collation\?"),
-        ("find_one_and_delete", [{}], {"sort": 3}, "sort must be .*, not 3"),
-        ("bulk_write", [[3]], {}, r"requests\[0\]: a write request must be .*, not 3"),
-        ("bulk_write", [[DeleteOne({})]], {"let": 1}, "let must be a mapping, not 1"),
-        ("update_one", [{}, {"$set": {"a": 1}}], {"let": []}, r"let must be .*, not \[\]"),
-        ("update_many", [{}, {"$set": {"a": 1}}], {"let": 1}, "let must be .*, not 1"),
-        ("replace_one", [{}, {}], {"let": 0}, "let must be .*, not 0"),
-        ("delete_one", [{}], {"let": "x"}, "let must be .*, not 'x'"),
-        ("delete_many", [{}], {"let": 1}, "let must be .*, not 1"),
-        ("find_one_and_delete", [{}], {"let": 1}, "let must be .*, not 1"),
-        ("find_one_and_update", [{}, {"$set": {"a": 1}}], {"let": 1}, "let must be .*, not 1"),
-        ("find_one_and_replace", [{}, {}], {"let": 1}, "let must be .*, not 1"),
-        ("bulk_write", [[]], {"ordered": 1}, "ordered must be .*, not 1"),
-    ],
-)
-async def test_wrong_arguments(
-    coll: AsyncCollection[Any], core: FakeCore, method: str, arguments: list[Any], options: dict[str, Any], message: str
-) -> None:
-    with pytest.raises((TypeError, ValueError), match=message):
-        await getattr(coll, method)(*arguments, **options)
-    assert core.executor.sent == []

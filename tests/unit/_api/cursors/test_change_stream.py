@@ -143,35 +143,6 @@ class TestCommand:
         }
         assert core.last.operation.is_await_data
 
-    @pytest.mark.parametrize(
-        ("options", "error"),
-        [
-            ({"pipeline": {}}, TypeError),
-            ({"pipeline": 0}, TypeError),
-            ({"pipeline": ["$match"]}, TypeError),
-            ({"full_document": 1}, TypeError),
-            ({"full_document_before_change": b"off"}, TypeError),
-            ({"resume_after": "token"}, TypeError),
-            ({"start_after": 5}, TypeError),
-            ({"start_at_operation_time": 5.0}, TypeError),
-            ({"max_await_time_ms": -1}, ValueError),
-            ({"max_await_time_ms": float("nan")}, ValueError),
-            ({"max_await_time_ms": 2**63}, ValueError),
-            ({"max_await_time_ms": "1"}, TypeError),
-            ({"batch_size": -1}, ValueError),
-            ({"batch_size": 1.5}, TypeError),
-            ({"collation": 5}, TypeError),
-            ({"show_expanded_events": 1}, TypeError),
-            ({"timeoutMS": -1}, ValueError),
-            ({"timeoutMS": "5"}, TypeError),
-        ],
-    )
-    async def test_wrong_arguments(
-        self, coll: AsyncCollection[Any], options: dict[str, Any], error: type[Exception]
-    ) -> None:
-        with pytest.raises(error, match=f"^{next(iter(options))} must be "):
-            coll.watch(**options)
-
     async def test_values_that_only_the_server_knows_are_sent(self, coll: AsyncCollection[Any], core: FakeCore) -> None:
         core.reply(first())
         async with await coll.watch(full_document="ofTheFuture", full_document_before_change=""):

@@ -141,28 +141,6 @@ async def test_setters_take_back(coll: AsyncCollection[Any], core: FakeCore) -> 
     assert core.last.command == {"find": "things", "filter": {}, "sort": {"a": -1}}
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
-        ({"filter": 3}, TypeError, "filter must be .*, not 3"),
-        ({"limitt": 5}, TypeError, r"limitt=5; did you mean limit\?$"),
-        ({"batch_size": -1}, ValueError, "batch_size must be an integer of at least 0, not -1"),
-        ({"skip": "1"}, TypeError, "skip must be an integer, not '1'"),
-        ({"sort": 5}, TypeError, "sort must be .*, not 5"),
-        ({"cursor_type": 65}, ValueError, "cursor_type must be CursorType.*, not 65"),
-        ({"max_time_ms": "x"}, TypeError, r"max_time_ms must be .*, not 'x'"),
-        ({"allow_disk_use": 1}, TypeError, "allow_disk_use must be True or False, not 1"),
-        ({"timeoutMS": -1}, ValueError, r"timeoutMS must be .*, not -1"),
-        ({"timeoutMS": 5, "timeoutMode": "x"}, ValueError, r"timeoutMode must be .*, not 'x'"),
-    ],
-)
-async def test_wrong_options_are_explained(
-    coll: AsyncCollection[Any], options: dict[str, Any], error: type[Exception], message: str
-) -> None:
-    with pytest.raises(error, match=message):
-        coll.find(**options)
-
-
 async def test_slices(coll: AsyncCollection[Any], core: FakeCore) -> None:
     core.reply(batch([]), batch([]))
     await coll.find()[2:5]
