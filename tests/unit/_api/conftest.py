@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support.fake_core import FakeCore, fake_client
+from tests.support.fake_core import Collection, FakeCore, fake_client
 
 if TYPE_CHECKING:
-    from motorlite import AsyncCollection, AsyncDatabase, AsyncMongoClient
+    from motorlite import AsyncDatabase, AsyncMongoClient
 
 
 @pytest.fixture
@@ -31,5 +31,5 @@ def db(client: AsyncMongoClient) -> AsyncDatabase[Any]:
 
 
 @pytest.fixture
-def coll(db: AsyncDatabase[Any]) -> AsyncCollection[Any]:
+def coll(db: AsyncDatabase[Any]) -> Collection:
     return db.things

@@ -17,8 +17,7 @@ from motorlite.errors import BulkWriteError, ExecutionTimeout
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
-    from motorlite import AsyncCollection
-    from tests.support.fake_core import FakeCore
+    from tests.support.fake_core import Collection, FakeCore
 
 pytestmark = pytest.mark.anyio
 
@@ -78,7 +77,7 @@ def work(core: FakeCore) -> Work:
 
 
 @pytest.fixture
-def coll(coll: AsyncCollection[Any], work: Work) -> AsyncCollection[Any]:
+def coll(coll: Collection, work: Work) -> Collection:
     class Encoder(TypeEncoder):
         python_type = Value
 
@@ -98,7 +97,7 @@ def answered(work: Work, **fields: Any) -> Any:
     return answer
 
 
-async def test_insert_many(coll: AsyncCollection[Any], core: FakeCore, work: Work) -> None:
+async def test_insert_many(coll: Collection, core: FakeCore, work: Work) -> None:
     core.reply(answered(work))
 
     def documents() -> Iterator[Any]:
@@ -114,9 +113,7 @@ async def test_insert_many(coll: AsyncCollection[Any], core: FakeCore, work: Wor
     assert work.longest < BOUND
 
 
-async def test_a_list_that_nobody_else_has_is_freed_in_slices(
-    coll: AsyncCollection[Any], core: FakeCore, work: Work
-) -> None:
+async def test_a_list_that_nobody_else_has_is_freed_in_slices(coll: Collection, core: FakeCore, work: Work) -> None:
     core.reply(answered(work))
     writing = coll.insert_many([Part(work, _id=n) for n in range(COUNT)])
     await writing
@@ -124,7 +121,7 @@ async def test_a_list_that_nobody_else_has_is_freed_in_slices(
     assert core.time > 1000 + 1.9 * COUNT * STEP
 
 
-async def test_bulk_write(coll: AsyncCollection[Any], core: FakeCore, work: Work) -> None:
+async def test_bulk_write(coll: Collection, core: FakeCore, work: Work) -> None:
     core.reply(answered(work), answered(work, nModified=0), answered(work))
     requests = [
         kind
@@ -141,7 +138,7 @@ async def test_bulk_write(coll: AsyncCollection[Any], core: FakeCore, work: Work
     assert work.longest < BOUND
 
 
-async def test_a_reply_with_many_errors(coll: AsyncCollection[Any], core: FakeCore, work: Work) -> None:
+async def test_a_reply_with_many_errors(coll: Collection, core: FakeCore, work: Work) -> None:
 
     class Error(dict[str, Any]):
         def __getitem__(self, key: str) -> Any:
@@ -159,7 +156,7 @@ async def test_a_reply_with_many_errors(coll: AsyncCollection[Any], core: FakeCo
 
 
 async def test_many_upserts_and_a_write_concern_error_are_counted_once(
-    coll: AsyncCollection[Any], core: FakeCore, work: Work
+    coll: Collection, core: FakeCore, work: Work
 ) -> None:
     upserted = [{"index": n, "_id": n} for n in range(ITEMS * 3)]
     concern_error = {"code": 64, "errmsg": "waiting for replication timed out"}
@@ -173,14 +170,14 @@ async def test_many_upserts_and_a_write_concern_error_are_counted_once(
     assert details["writeConcernErrors"] == [concern_error]
 
 
-async def test_small_writes_take_one_turn(coll: AsyncCollection[Any], core: FakeCore, work: Work) -> None:
+async def test_small_writes_take_one_turn(coll: Collection, core: FakeCore, work: Work) -> None:
     core.reply(answered(work), answered(work))
     await coll.insert_many([Part(work, value=Value()) for _ in range(20)])
     await coll.bulk_write([InsertOne(Part(work, value=Value())) for _ in range(20)])
     assert work.turns == 0
 
 
-async def test_the_deadline_counts_in_between(coll: AsyncCollection[Any], core: FakeCore, work: Work) -> None:
+async def test_the_deadline_counts_in_between(coll: Collection, core: FakeCore, work: Work) -> None:
     with pytest.raises(ExecutionTimeout) as caught:
         await coll.insert_many([Part(work, _id=n) for n in range(COUNT)], timeoutMS=100)
     assert caught.value.timeout
@@ -193,7 +190,7 @@ async def test_the_deadline_counts_in_between(coll: AsyncCollection[Any], core: 
     assert core.executor.sent == []
 
 
-async def test_the_deadline_between_two_batches(coll: AsyncCollection[Any], core: FakeCore, work: Work) -> None:
+async def test_the_deadline_between_two_batches(coll: Collection, core: FakeCore, work: Work) -> None:
     core.reply(answered(work))
     requests: list[Any] = [
         InsertOne({"_id": 1}),
@@ -206,7 +203,7 @@ async def test_the_deadline_between_two_batches(coll: AsyncCollection[Any], core
     assert caught.value.partial_result.inserted_count == 1
 
 
-async def test_what_is_written_is_no_timeout(coll: AsyncCollection[Any], core: FakeCore, work: Work) -> None:
+async def test_what_is_written_is_no_timeout(coll: Collection, core: FakeCore, work: Work) -> None:
     """Merging the reply and freeing the documents goes on past the deadline."""
 
     def late(sent: Any) -> dict[str, Any]:
@@ -219,7 +216,7 @@ async def test_what_is_written_is_no_timeout(coll: AsyncCollection[Any], core: F
     assert work.turns > COUNT * STEP / BOUND
 
 
-async def test_cancellation_counts_in_between(coll: AsyncCollection[Any], core: FakeCore, work: Work) -> None:
+async def test_cancellation_counts_in_between(coll: Collection, core: FakeCore, work: Work) -> None:
     with CancelScope() as scope:
         checkpoint = core.checkpoint
 

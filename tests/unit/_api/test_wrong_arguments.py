@@ -13,7 +13,7 @@ from motorlite.errors import ConfigurationError, InvalidName
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.support.fake_core import FakeCore
+    from tests.support.fake_core import Collection, FakeCore
 
 pytestmark = pytest.mark.anyio
 
@@ -179,7 +179,7 @@ async def check(core: FakeCore, call: Callable[[], Any], error: type[Exception],
 
 @pytest.mark.parametrize(("method", "arguments", "options", "error", "message"), OF_COLLECTIONS)
 async def test_of_collections(
-    coll: AsyncCollection[Any],
+    coll: Collection,
     core: FakeCore,
     method: str,
     arguments: list[Any],

@@ -14,8 +14,7 @@ from motorlite.errors import BulkWriteError, InvalidOperation, NetworkTimeout, O
 from tests.support import fake_core
 
 if TYPE_CHECKING:
-    from motorlite import AsyncCollection
-    from tests.support.fake_core import FakeCore
+    from tests.support.fake_core import Collection, FakeCore
 
 pytestmark = pytest.mark.anyio
 
@@ -29,7 +28,7 @@ def documents(sent: fake_core.Sent) -> list[dict[str, Any]]:
     return [decode(data) for data in sent.sequences[0].documents]
 
 
-async def test_insert_many(coll: AsyncCollection[Any], core: FakeCore) -> None:
+async def test_insert_many(coll: Collection, core: FakeCore) -> None:
     core.reply({"ok": 1, "n": 3})
     given: list[Any] = [{"a": 1}, {"_id": None}, RawBSONDocument(encode({"_id": 5}))]
     result = await coll.insert_many(iter(given))
@@ -40,7 +39,7 @@ async def test_insert_many(coll: AsyncCollection[Any], core: FakeCore) -> None:
 
 
 @pytest.mark.usefixtures("_batches_of_two")
-async def test_all_batches_share_deadline_operation_id_and_session(coll: AsyncCollection[Any], core: FakeCore) -> None:
+async def test_all_batches_share_deadline_operation_id_and_session(coll: Collection, core: FakeCore) -> None:
 
     def later(sent: fake_core.Sent) -> dict[str, Any]:
         core.time += 1
@@ -62,7 +61,7 @@ async def test_all_batches_share_deadline_operation_id_and_session(coll: AsyncCo
     assert all(sent.command["comment"] == "c" for sent in core.executor.sent)
 
 
-async def test_an_explicit_session_is_kept(coll: AsyncCollection[Any], core: FakeCore) -> None:
+async def test_an_explicit_session_is_kept(coll: Collection, core: FakeCore) -> None:
     session = coll.database.client.start_session()
     core.reply({"ok": 1, "n": 1})
     await coll.insert_many([{}], session=session)
@@ -70,7 +69,7 @@ async def test_an_explicit_session_is_kept(coll: AsyncCollection[Any], core: Fak
     assert core.executor.released == []
 
 
-async def test_requests_in_order(coll: AsyncCollection[Any], core: FakeCore) -> None:
+async def test_requests_in_order(coll: Collection, core: FakeCore) -> None:
     core.reply(
         {"ok": 1, "n": 1},
         {"ok": 1, "n": 4, "nModified": 3, "upserted": [{"index": 1, "_id": 8}]},
@@ -106,7 +105,7 @@ async def test_requests_in_order(coll: AsyncCollection[Any], core: FakeCore) -> 
     }
 
 
-async def test_requests_in_any_order(coll: AsyncCollection[Any], core: FakeCore) -> None:
+async def test_requests_in_any_order(coll: Collection, core: FakeCore) -> None:
     core.reply({"ok": 1, "n": 2}, {"ok": 1, "n": 1})
     await coll.bulk_write([InsertOne({}), DeleteOne({}), InsertOne({})], ordered=False)
     assert core.names == ["insert", "delete"]
@@ -117,7 +116,7 @@ FAILED = {"ok": 1, "n": 1, "writeErrors": [{"index": 1, "code": 11000, "errmsg":
 
 
 @pytest.mark.usefixtures("_batches_of_two")
-async def test_an_ordered_bulk_write_stops_at_the_first_error(coll: AsyncCollection[Any], core: FakeCore) -> None:
+async def test_an_ordered_bulk_write_stops_at_the_first_error(coll: Collection, core: FakeCore) -> None:
     core.reply({"ok": 1, "n": 2}, FAILED)
     with pytest.raises(BulkWriteError) as caught:
         await coll.insert_many([{"_id": i} for i in range(6)])
@@ -128,7 +127,7 @@ async def test_an_ordered_bulk_write_stops_at_the_first_error(coll: AsyncCollect
 
 
 @pytest.mark.usefixtures("_batches_of_two")
-async def test_an_unordered_one_tries_all(coll: AsyncCollection[Any], core: FakeCore) -> None:
+async def test_an_unordered_one_tries_all(coll: Collection, core: FakeCore) -> None:
     core.reply(FAILED, {"ok": 1, "n": 2}, FAILED)
     with pytest.raises(BulkWriteError) as caught:
         await coll.insert_many([{"_id": i} for i in range(6)], ordered=False)
@@ -139,7 +138,7 @@ async def test_an_unordered_one_tries_all(coll: AsyncCollection[Any], core: Fake
 
 @pytest.mark.usefixtures("_batches_of_two")
 async def test_a_write_concern_error_that_was_retried_in_vain_is_one_of_the_errors(
-    coll: AsyncCollection[Any], core: FakeCore
+    coll: Collection, core: FakeCore
 ) -> None:
     concern_error = {"code": 91, "errmsg": "shutting down"}
     core.reply({"ok": 1, "n": 2, "writeConcernError": concern_error}, {"ok": 1, "n": 1})
@@ -151,20 +150,20 @@ async def test_a_write_concern_error_that_was_retried_in_vain_is_one_of_the_erro
     assert details["writeConcernErrors"] == [concern_error]
 
 
-async def test_a_write_concern_error_without_a_reply_is_raised(coll: AsyncCollection[Any], core: FakeCore) -> None:
+async def test_a_write_concern_error_without_a_reply_is_raised(coll: Collection, core: FakeCore) -> None:
     core.reply(WriteConcernError("no"))
     with pytest.raises(WriteConcernError):
         await coll.insert_many([{}])
 
 
-async def test_a_command_that_fails_as_a_whole(coll: AsyncCollection[Any], core: FakeCore) -> None:
+async def test_a_command_that_fails_as_a_whole(coll: Collection, core: FakeCore) -> None:
     core.reply({"ok": 1, "n": 1}, NetworkTimeout("lost"))
     with pytest.raises(NetworkTimeout):
         await coll.bulk_write([InsertOne({}), DeleteOne({}), InsertOne({})])
     assert core.names == ["insert", "delete"]
 
 
-async def test_unacknowledged(coll: AsyncCollection[Any], core: FakeCore) -> None:
+async def test_unacknowledged(coll: Collection, core: FakeCore) -> None:
     unacknowledged = coll.with_options(write_concern=WriteConcern(w=0))
     result = await unacknowledged.bulk_write([InsertOne({}), DeleteOne({})], ordered=False)
     assert not result.acknowledged
@@ -173,9 +172,7 @@ async def test_unacknowledged(coll: AsyncCollection[Any], core: FakeCore) -> Non
     assert [sent.command["writeConcern"] for sent in core.executor.sent] == [{"w": 0}, {"w": 0}]
 
 
-async def test_an_ordered_unacknowledged_bulk_write_stops_at_an_error(
-    coll: AsyncCollection[Any], core: FakeCore
-) -> None:
+async def test_an_ordered_unacknowledged_bulk_write_stops_at_an_error(coll: Collection, core: FakeCore) -> None:
     unacknowledged = coll.with_options(write_concern=WriteConcern(w=0))
     core.reply({"ok": 1, "n": 1}, {"ok": 1, "n": 0, "writeErrors": [{"index": 0, "code": 1, "errmsg": "no"}]})
     requests: list[Any] = [InsertOne({}), DeleteOne({}), InsertOne({})]
@@ -190,7 +187,7 @@ async def test_an_ordered_unacknowledged_bulk_write_stops_at_an_error(
 
 
 async def test_the_reply_to_a_batch_of_an_unacknowledged_bulk_write_is_not_raised(
-    coll: AsyncCollection[Any], core: FakeCore
+    coll: Collection, core: FakeCore
 ) -> None:
     unacknowledged = coll.with_options(write_concern=WriteConcern(w=0))
     core.reply(OperationFailure("no", 13))
@@ -206,7 +203,7 @@ async def test_the_reply_to_a_batch_of_an_unacknowledged_bulk_write_is_not_raise
     assert "partial_result" not in vars(caught.value)
 
 
-async def test_nothing_to_do(coll: AsyncCollection[Any]) -> None:
+async def test_nothing_to_do(coll: Collection) -> None:
     with pytest.raises(TypeError, match="at least one document"):
         await coll.insert_many([])
     with pytest.raises(InvalidOperation, match="at least one request"):
@@ -219,7 +216,7 @@ async def test_nothing_to_do(coll: AsyncCollection[Any]) -> None:
     ("value", "error"), [({1, 2}, InvalidDocument), (2**63, OverflowError), ("\ud800", UnicodeEncodeError)]
 )
 async def test_what_bson_refuses_in_a_later_batch_says_what_was_written(
-    coll: AsyncCollection[Any], core: FakeCore, ordered: bool, value: Any, error: type[Exception]
+    coll: Collection, core: FakeCore, ordered: bool, value: Any, error: type[Exception]
 ) -> None:
     core.reply({"ok": 1, "n": 2})
     with pytest.raises(error) as caught:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -12,15 +12,12 @@ from motorlite._base.deadline import NO_DEADLINE
 from motorlite._operations.contract import Kind
 from motorlite._topology.selection import WritesByPreference
 from motorlite.errors import ConfigurationError
-from tests.support.fake_core import FakeCore, batch, next_batch
-
-if TYPE_CHECKING:
-    from motorlite import AsyncCollection
+from tests.support.fake_core import Collection, FakeCore, batch, next_batch
 
 pytestmark = pytest.mark.anyio
 
 
-async def test_find(coll: AsyncCollection[Any], core: FakeCore) -> None:
+async def test_find(coll: Collection, core: FakeCore) -> None:
     core.reply(batch([]), batch([]))
     await coll.find({"a": 1}, ["b"], 2, 3).to_list()
     assert core.last.command == {
@@ -34,7 +31,7 @@ async def test_find(coll: AsyncCollection[Any], core: FakeCore) -> None:
     assert core.last.command == {"find": "things", "filter": {}}
 
 
-async def test_find_one(coll: AsyncCollection[Any], core: FakeCore) -> None:
+async def test_find_one(coll: Collection, core: FakeCore) -> None:
     core.reply(batch([{"_id": 1}]), batch([]))
     assert await coll.find_one({"_id": 1}) == {"_id": 1}
     assert core.last.command == {"find": "things", "filter": {"_id": 1}, "limit": 1, "singleBatch": True}
@@ -49,7 +46,7 @@ async def test_find_one(coll: AsyncCollection[Any], core: FakeCore) -> None:
     assert (core.last.command["filter"], core.last.command["projection"]) == ({"_id": "x"}, {"a": 0})
 
 
-async def test_find_one_with_options(coll: AsyncCollection[Any], core: FakeCore) -> None:
+async def test_find_one_with_options(coll: Collection, core: FakeCore) -> None:
     core.reply(batch([{"_id": 1}]))
     session = coll.database.client.start_session()
     found = await coll.find_one(
@@ -70,7 +67,7 @@ async def test_find_one_with_options(coll: AsyncCollection[Any], core: FakeCore)
 
 
 @pytest.mark.parametrize("empty", [[], {}, ""])
-async def test_an_empty_sort_is_none(coll: AsyncCollection[Any], core: FakeCore, empty: Any) -> None:
+async def test_an_empty_sort_is_none(coll: Collection, core: FakeCore, empty: Any) -> None:
     """As in PyMongo; object mappers pass what they have collected."""
     core.reply(batch([]), batch([]))
     await coll.find_one({}, sort=empty)
@@ -78,7 +75,7 @@ async def test_an_empty_sort_is_none(coll: AsyncCollection[Any], core: FakeCore,
     assert ["sort" in sent.command for sent in core.executor.sent] == [False, False]
 
 
-async def test_settings_reach_the_operation(coll: AsyncCollection[Any], core: FakeCore) -> None:
+async def test_settings_reach_the_operation(coll: Collection, core: FakeCore) -> None:
     core.reply(batch([]), {"ok": 1, "n": 3})
     other = coll.with_options(
         read_preference=ReadPreference.SECONDARY, read_concern=ReadConcern("majority"), timeoutMS=900
@@ -92,7 +89,7 @@ async def test_settings_reach_the_operation(coll: AsyncCollection[Any], core: Fa
     assert core.last.command["readConcern"] == {"level": "majority"}
 
 
-async def test_counts(coll: AsyncCollection[Any], core: FakeCore) -> None:
+async def test_counts(coll: Collection, core: FakeCore) -> None:
     core.reply(batch([{"n": 4}]), batch([]), {"ok": 1, "n": 9})
     assert await coll.count_documents({"a": 1}, skip=1, limit=5, hint="a_1", collation={"locale": "de"}) == 4
     assert core.last.command == {
@@ -113,7 +110,7 @@ async def test_counts(coll: AsyncCollection[Any], core: FakeCore) -> None:
     assert core.last.command == {"count": "things", "comment": "c", "maxTimeMS": 4}
 
 
-async def test_distinct(coll: AsyncCollection[Any], core: FakeCore) -> None:
+async def test_distinct(coll: Collection, core: FakeCore) -> None:
     core.reply({"ok": 1, "values": [1]})
     assert await coll.distinct("a", {"b": 1}, comment="c", hint="a_1", maxTimeMS=4, collation={"locale": "de"}) == [1]
     assert core.last.command == {
@@ -128,7 +125,7 @@ async def test_distinct(coll: AsyncCollection[Any], core: FakeCore) -> None:
 
 
 class TestAggregate:
-    async def test_a_pipeline(self, coll: AsyncCollection[Any], core: FakeCore) -> None:
+    async def test_a_pipeline(self, coll: Collection, core: FakeCore) -> None:
         core.reply(batch([{"a": 1}], 7), next_batch([{"a": 2}]), batch([]))
         cursor = coll.aggregate(
             [{"$match": {}}],
@@ -158,14 +155,14 @@ class TestAggregate:
         assert "maxTimeMS" not in core.last.command, "a timeout replaces the user's limit"
         assert core.last.deadline.timeout == 0.1
 
-    async def test_explain(self, coll: AsyncCollection[Any], core: FakeCore) -> None:
+    async def test_explain(self, coll: Collection, core: FakeCore) -> None:
         core.reply({"ok": 1, "queryPlanner": {}})
         assert await coll.aggregate([], explain=True).to_list() == [{"ok": 1, "queryPlanner": {}}]
         assert "cursor" not in core.last.command
 
     @pytest.mark.parametrize("stage", [{"$out": "x"}, {"$merge": {"into": "x"}}])
     async def test_a_writing_pipeline_follows_the_preference_where_it_may(
-        self, coll: AsyncCollection[Any], core: FakeCore, stage: Any
+        self, coll: Collection, core: FakeCore, stage: Any
     ) -> None:
         core.reply(batch([]), batch([]))
         coll = coll.with_options(read_preference=ReadPreference.SECONDARY)
@@ -174,7 +171,7 @@ class TestAggregate:
         # What it means is decided when the server is selected.
         assert core.last.operation.selector == WritesByPreference(ReadPreference.SECONDARY)
 
-    async def test_the_await_time(self, coll: AsyncCollection[Any], core: FakeCore) -> None:
+    async def test_the_await_time(self, coll: Collection, core: FakeCore) -> None:
         core.reply(batch([1], 7), next_batch([2]))
         await coll.aggregate([], maxAwaitTimeMS=40).to_list()
         assert core.last.command["maxTimeMS"] == 40
@@ -183,7 +180,7 @@ class TestAggregate:
 
 
 class TestCommandCursor:
-    async def test_try_next_asks_once(self, coll: AsyncCollection[Any], core: FakeCore) -> None:
+    async def test_try_next_asks_once(self, coll: Collection, core: FakeCore) -> None:
         core.reply(batch([], 7), next_batch([], 7), next_batch([5, 6], 7))
         cursor = coll.aggregate([])
         assert await cursor.try_next() is None
@@ -195,7 +192,7 @@ class TestCommandCursor:
         await cursor.close()
         assert await cursor.try_next() is None
 
-    async def test_batch_size(self, coll: AsyncCollection[Any], core: FakeCore) -> None:
+    async def test_batch_size(self, coll: Collection, core: FakeCore) -> None:
         core.reply(batch([1], 7), next_batch([]))
         await coll.aggregate([]).batch_size(9).to_list()
         assert core.last.command["batchSize"] == 9
@@ -204,7 +201,7 @@ class TestCommandCursor:
 
 
 @pytest.mark.filterwarnings("ignore:call_options")
-async def test_blocks_hold_for_their_calls_only(coll: AsyncCollection[Any], core: FakeCore) -> None:
+async def test_blocks_hold_for_their_calls_only(coll: Collection, core: FakeCore) -> None:
     """Calls without options share one value, which no block may change."""
     core.reply(*[batch([])] * 5)
     await coll.find_one()
@@ -224,7 +221,7 @@ async def test_blocks_hold_for_their_calls_only(coll: AsyncCollection[Any], core
     assert usual.options.priority == 50
 
 
-async def test_find_one_of_collections_with_other_settings(coll: AsyncCollection[Any], core: FakeCore) -> None:
+async def test_find_one_of_collections_with_other_settings(coll: Collection, core: FakeCore) -> None:
     core.reply(*[batch([])] * 4)
     other = coll.with_options(read_concern=ReadConcern("majority"), read_preference=ReadPreference.SECONDARY)
     await other.find_one({"a": 2})

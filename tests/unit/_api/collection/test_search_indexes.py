@@ -10,12 +10,11 @@ from bson.codec_options import CodecOptions
 
 from motorlite import ReadConcern, ReadPreference, SearchIndexModel, WriteConcern
 from motorlite.errors import InvalidOperation, OperationFailure
-from tests.support.fake_core import FakeCore, Sent, batch, next_batch
+from tests.support.fake_core import Collection, FakeCore, Sent, batch, next_batch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from motorlite import AsyncCollection
 
 pytestmark = pytest.mark.anyio
 
@@ -62,7 +61,7 @@ def reply(sent: Sent) -> dict[str, Any]:
 
 
 @pytest.fixture(params=["usual settings", "other settings"])
-def coll(request: pytest.FixtureRequest, coll: AsyncCollection[Any]) -> AsyncCollection[Any]:
+def coll(request: pytest.FixtureRequest, coll: Collection) -> Collection:
     """What a collection says about reading and writing does not matter to search indexes."""
     if request.param == "usual settings":
         return coll
@@ -71,7 +70,7 @@ def coll(request: pytest.FixtureRequest, coll: AsyncCollection[Any]) -> AsyncCol
 
 
 @every_call
-async def test_the_command(coll: AsyncCollection[Any], core: FakeCore, name: str) -> None:
+async def test_the_command(coll: Collection, core: FakeCore, name: str) -> None:
     call, command = CALLS[name]
     core.reply(reply, reply, reply)
     await call(coll, comment="c", maxTimeMS=5)
@@ -84,7 +83,7 @@ async def test_the_command(coll: AsyncCollection[Any], core: FakeCore, name: str
 
 
 @every_call
-async def test_sessions(coll: AsyncCollection[Any], core: FakeCore, name: str) -> None:
+async def test_sessions(coll: Collection, core: FakeCore, name: str) -> None:
     """Also of a collection with w=0, whose other writes refuse them."""
     call, _ = CALLS[name]
     core.reply(reply)
@@ -96,13 +95,13 @@ async def test_sessions(coll: AsyncCollection[Any], core: FakeCore, name: str) -
 
 
 @every_call
-async def test_an_unknown_option(coll: AsyncCollection[Any], core: FakeCore, name: str) -> None:
+async def test_an_unknown_option(coll: Collection, core: FakeCore, name: str) -> None:
     with pytest.raises(TypeError, match=rf"^{name}\(\) has no option maxTime=3; did you mean maxTimeMS"):
         await CALLS[name][0](coll, maxTime=3)
     assert core.executor.sent == []
 
 
-async def test_creating(coll: AsyncCollection[Any], core: FakeCore) -> None:
+async def test_creating(coll: Collection, core: FakeCore) -> None:
     core.reply(reply, reply, {"ok": 1, "indexesCreated": [{"id": "1", "name": "default"}]}, reply)
     assert await coll.create_search_index(SearchIndexModel(DEFINITION, "mine")) == "mine"
     typed = {"definition": {}, "name": "typed", "type": "vectorSearch"}
@@ -124,9 +123,7 @@ async def test_creating(coll: AsyncCollection[Any], core: FakeCore) -> None:
         ("drop_search_index", NO_SUCH_INDEX, 27),
     ],
 )
-async def test_errors(
-    coll: AsyncCollection[Any], core: FakeCore, name: str, answer: dict[str, Any], code: int | None
-) -> None:
+async def test_errors(coll: Collection, core: FakeCore, name: str, answer: dict[str, Any], code: int | None) -> None:
     core.reply(answer)
     if code is None:
         await CALLS[name][0](coll)
@@ -136,7 +133,7 @@ async def test_errors(
     assert caught.value.code == code
 
 
-async def test_list_search_indexes(coll: AsyncCollection[Any], core: FakeCore) -> None:
+async def test_list_search_indexes(coll: Collection, core: FakeCore) -> None:
     core.reply(batch([{"name": "a"}], 7), next_batch([{"name": "b"}]))
     assert await coll.list_search_indexes(comment="c", batchSize=1).to_list() == [{"name": "a"}, {"name": "b"}]
     first, second = core.executor.sent

@@ -15,13 +15,12 @@ from motorlite import ReturnDocument, WriteConcern
 from motorlite.errors import DuplicateKeyError, InvalidOperation
 
 if TYPE_CHECKING:
-    from motorlite import AsyncCollection
-    from tests.support.fake_core import FakeCore
+    from tests.support.fake_core import Collection, FakeCore
 
 pytestmark = pytest.mark.anyio
 
 
-async def test_insert_one_gives_an_id(coll: AsyncCollection[Any], core: FakeCore) -> None:
+async def test_insert_one_gives_an_id(coll: Collection, core: FakeCore) -> None:
     document = {"a": 1}
     result = await coll.insert_one(document)
     assert isinstance(document["_id"], ObjectId)
@@ -31,14 +30,14 @@ async def test_insert_one_gives_an_id(coll: AsyncCollection[Any], core: FakeCore
 
 
 @pytest.mark.parametrize("document", [{"a": 1}, {"a": 1, "_id": 3}, SON(a=1), OrderedDict(a=1)])
-async def test_insert_one_sends_the_id_first(coll: AsyncCollection[Any], core: FakeCore, document: Any) -> None:
+async def test_insert_one_sends_the_id_first(coll: Collection, core: FakeCore, document: Any) -> None:
     await coll.insert_one(document)
     assert list(document) == ["a", "_id"]
     (sent,) = core.last.command["documents"]
     assert list(sent.items()) == [("_id", document["_id"]), ("a", 1)]
 
 
-async def test_insert_one_keeps_an_id(coll: AsyncCollection[Any], core: FakeCore) -> None:
+async def test_insert_one_keeps_an_id(coll: Collection, core: FakeCore) -> None:
     session = coll.database.client.start_session()
     result = await coll.insert_one(
         {"_id": 3}, bypass_document_validation=True, session=session, comment="c", timeoutMS=40
@@ -50,13 +49,13 @@ async def test_insert_one_keeps_an_id(coll: AsyncCollection[Any], core: FakeCore
     assert core.last.deadline.timeout == 0.04
 
 
-async def test_a_raw_document_is_not_looked_into(coll: AsyncCollection[Any], core: FakeCore) -> None:
+async def test_a_raw_document_is_not_looked_into(coll: Collection, core: FakeCore) -> None:
     raw = RawBSONDocument(encode({"a": 1}))
     assert (await coll.insert_one(raw)).inserted_id is None
     assert core.last.command["documents"] == [raw]
 
 
-async def test_unacknowledged_writes(coll: AsyncCollection[Any]) -> None:
+async def test_unacknowledged_writes(coll: Collection) -> None:
     coll = coll.with_options(write_concern=WriteConcern(w=0))
     inserted = await coll.insert_one({"_id": 1})
     assert (inserted.acknowledged, inserted.inserted_id) == (False, 1)
@@ -69,13 +68,13 @@ async def test_unacknowledged_writes(coll: AsyncCollection[Any]) -> None:
     assert await coll.find_one_and_delete({}) is None
 
 
-async def test_errors_are_raised(coll: AsyncCollection[Any], core: FakeCore) -> None:
+async def test_errors_are_raised(coll: Collection, core: FakeCore) -> None:
     core.reply({"ok": 1, "n": 0, "writeErrors": [{"index": 0, "code": 11000, "errmsg": "duplicate"}]})
     with pytest.raises(DuplicateKeyError):
         await coll.insert_one({"_id": 1})
 
 
-async def test_updates(coll: AsyncCollection[Any], core: FakeCore) -> None:
+async def test_updates(coll: Collection, core: FakeCore) -> None:
     core.reply(
         {"ok": 1, "n": 1, "nModified": 1},
         {"ok": 1, "n": 5, "nModified": 4},
@@ -124,7 +123,7 @@ async def test_updates(coll: AsyncCollection[Any], core: FakeCore) -> None:
     ]
 
 
-async def test_deletes(coll: AsyncCollection[Any], core: FakeCore) -> None:
+async def test_deletes(coll: Collection, core: FakeCore) -> None:
     core.reply({"ok": 1, "n": 1}, {"ok": 1, "n": 7})
     one = await coll.delete_one({"a": 1}, {"locale": "de"}, "a_1", let={"v": 1}, comment="c")
     assert one.deleted_count == 1
@@ -141,7 +140,7 @@ async def test_deletes(coll: AsyncCollection[Any], core: FakeCore) -> None:
     assert core.last.deadline.timeout == 0.04
 
 
-async def test_find_one_and_modify(coll: AsyncCollection[Any], core: FakeCore) -> None:
+async def test_find_one_and_modify(coll: Collection, core: FakeCore) -> None:
     core.reply({"ok": 1, "value": {"_id": 1}}, {"ok": 1, "value": None}, {"ok": 1, "value": {"_id": 3}})
     found = await coll.find_one_and_update(
         {"a": 1},

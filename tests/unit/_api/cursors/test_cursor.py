@@ -6,7 +6,7 @@ import copy
 import gc
 import pickle
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 import anyio.lowlevel
@@ -25,15 +25,12 @@ from motorlite.errors import (
     OperationFailure,
     ServerSelectionTimeoutError,
 )
-from tests.support.fake_core import ADDRESS, FakeCore, batch, fake_client, next_batch
-
-if TYPE_CHECKING:
-    from motorlite import AsyncCollection
+from tests.support.fake_core import ADDRESS, Collection, FakeCore, batch, fake_client, next_batch
 
 pytestmark = pytest.mark.anyio
 
 
-async def test_iterating_reads_all_batches(coll: AsyncCollection[Any], core: FakeCore) -> None:
+async def test_iterating_reads_all_batches(coll: Collection, core: FakeCore) -> None:
     core.reply(batch([{"a": 1}, {"a": 2}], 7), next_batch([], 7), next_batch([{"a": 3}]))
     cursor = coll.find({"x": 1})
     assert core.names == []
@@ -46,7 +43,7 @@ async def test_iterating_reads_all_batches(coll: AsyncCollection[Any], core: Fak
     assert [found async for found in cursor] == []
 
 
-async def test_awaiting_opens_and_returns_the_cursor(coll: AsyncCollection[Any], core: FakeCore) -> None:
+async def test_awaiting_opens_and_returns_the_cursor(coll: Collection, core: FakeCore) -> None:
     core.reply(batch([{"a": 1}], 7))
     cursor = coll.find()
     assert (cursor.alive, cursor.cursor_id, cursor.address, cursor.retrieved) == (True, None, None, 0)
@@ -57,14 +54,14 @@ async def test_awaiting_opens_and_returns_the_cursor(coll: AsyncCollection[Any],
     assert await cursor.next() == {"a": 1}
 
 
-async def test_the_implicit_session_lives_as_long_as_the_cursor(coll: AsyncCollection[Any], core: FakeCore) -> None:
+async def test_the_implicit_session_lives_as_long_as_the_cursor(coll: Collection, core: FakeCore) -> None:
     core.reply(batch([{"a": 1}], 7), next_batch([{"a": 2}], 7), next_batch([]))
     await coll.find().to_list()
     sessions = {sent.session for sent in core.executor.sent[1:]}
     assert core.executor.released == list(sessions)
 
 
-async def test_to_list_with_a_length(coll: AsyncCollection[Any], core: FakeCore) -> None:
+async def test_to_list_with_a_length(coll: Collection, core: FakeCore) -> None:
     core.reply(batch([1, 2, 3], 7), next_batch([4, 5]))
     cursor = coll.find()
     assert await cursor.to_list(2) == [1, 2]
@@ -75,7 +72,7 @@ async def test_to_list_with_a_length(coll: AsyncCollection[Any], core: FakeCore)
         await cursor.to_list(0)
 
 
-async def test_a_list_that_fails_can_be_asked_for_again(coll: AsyncCollection[Any], core: FakeCore) -> None:
+async def test_a_list_that_fails_can_be_asked_for_again(coll: Collection, core: FakeCore) -> None:
     error = AutoReconnect("no server")
     error.reached_server = False
     core.reply(batch([1, 2], 7), next_batch([3], 7), error, next_batch([4]))
@@ -112,7 +109,7 @@ ARGUMENTS: dict[str, tuple[Any, dict[str, Any]]] = {
 }
 
 
-async def test_all_options_reach_the_command(coll: AsyncCollection[Any], core: FakeCore) -> None:
+async def test_all_options_reach_the_command(coll: Collection, core: FakeCore) -> None:
     options, command = SETTERS | ARGUMENTS, {"find": "things", "filter": {"x": 1}}
     core.reply(batch([]))
     await coll.find({"x": 1}, **{name: value for name, (value, _) in options.items()})
@@ -121,7 +118,7 @@ async def test_all_options_reach_the_command(coll: AsyncCollection[Any], core: F
     assert core.last.command == command
 
 
-async def test_setters_chain_and_say_the_same(coll: AsyncCollection[Any], core: FakeCore) -> None:
+async def test_setters_chain_and_say_the_same(coll: Collection, core: FakeCore) -> None:
     core.reply(batch([]))
     cursor = coll.find()
     command: dict[str, Any] = {"find": "things", "filter": {"$where": Code("this.a > 1")}}
@@ -135,13 +132,13 @@ async def test_setters_chain_and_say_the_same(coll: AsyncCollection[Any], core: 
             getattr(cursor, name)(value)
 
 
-async def test_setters_take_back(coll: AsyncCollection[Any], core: FakeCore) -> None:
+async def test_setters_take_back(coll: Collection, core: FakeCore) -> None:
     core.reply(batch([]))
     await coll.find().hint("a_1").hint(None).max_time_ms(5).max_time_ms(None).sort("a", -1)
     assert core.last.command == {"find": "things", "filter": {}, "sort": {"a": -1}}
 
 
-async def test_slices(coll: AsyncCollection[Any], core: FakeCore) -> None:
+async def test_slices(coll: Collection, core: FakeCore) -> None:
     core.reply(batch([]), batch([]))
     await coll.find()[2:5]
     assert (core.last.command["skip"], core.last.command["limit"]) == (2, 3)
@@ -156,7 +153,7 @@ async def test_slices(coll: AsyncCollection[Any], core: FakeCore) -> None:
         coll.find()[3]  # type: ignore[index]  # what is tested
 
 
-async def test_options_that_were_removed_leave_nothing_behind(coll: AsyncCollection[Any], core: FakeCore) -> None:
+async def test_options_that_were_removed_leave_nothing_behind(coll: Collection, core: FakeCore) -> None:
     cursor: Any = coll.find(limit=1, batch_size=1, comment="c", cursor_type=CursorType.TAILABLE_AWAIT)
     core.reply({"ok": 1}, {"ok": 1}, batch([{"a": 1}, {"a": 2}], 7), next_batch([], 7), next_batch([{"a": 3}]))
     await cursor.explain()
@@ -172,7 +169,7 @@ async def test_options_that_were_removed_leave_nothing_behind(coll: AsyncCollect
 
 
 @pytest.mark.parametrize("read", ["to_list", "async for"])
-async def test_a_cursor_that_has_ended_sends_nothing(coll: AsyncCollection[Any], core: FakeCore, read: str) -> None:
+async def test_a_cursor_that_has_ended_sends_nothing(coll: Collection, core: FakeCore, read: str) -> None:
     core.reply(batch([{"a": 1}]))
     cursor = coll.find()
     for found in ([{"a": 1}], [], []):
@@ -182,7 +179,7 @@ async def test_a_cursor_that_has_ended_sends_nothing(coll: AsyncCollection[Any],
     assert core.names == ["find"]
 
 
-async def test_clone_and_rewind(coll: AsyncCollection[Any], core: FakeCore) -> None:
+async def test_clone_and_rewind(coll: Collection, core: FakeCore) -> None:
     core.reply(batch([1], 7), {"ok": 1}, batch([1]), batch([2]))
     cursor = coll.find({"a": 1}, limit=9, comment="c", timeoutMS=5000, timeoutMode="iteration").sort("a")
     assert await cursor.next() == 1
@@ -195,14 +192,14 @@ async def test_clone_and_rewind(coll: AsyncCollection[Any], core: FakeCore) -> N
     assert not core.last.is_time_limited
 
 
-async def test_find_reads_as_the_collection_says(coll: AsyncCollection[Any], core: FakeCore) -> None:
+async def test_find_reads_as_the_collection_says(coll: Collection, core: FakeCore) -> None:
     core.reply(batch([], 7), next_batch([]))
     await coll.with_options(read_preference=ReadPreference.NEAREST).find().to_list()
     assert core.executor.sent[0].operation.selector == ReadPreference.NEAREST
     assert core.last.operation.read_preference == ReadPreference.NEAREST
 
 
-async def test_getmore_asks_for_no_more_than_the_limit(coll: AsyncCollection[Any], core: FakeCore) -> None:
+async def test_getmore_asks_for_no_more_than_the_limit(coll: Collection, core: FakeCore) -> None:
     core.reply(batch([1, 2], 7), next_batch([3], 7))
     cursor = coll.find(limit=3, batch_size=2, comment="c")
     assert await cursor.to_list() == [1, 2, 3]
@@ -216,7 +213,7 @@ async def test_getmore_asks_for_no_more_than_the_limit(coll: AsyncCollection[Any
     assert not cursor.alive
 
 
-async def test_a_first_batch_that_is_all_ends_the_cursor(coll: AsyncCollection[Any], core: FakeCore) -> None:
+async def test_a_first_batch_that_is_all_ends_the_cursor(coll: Collection, core: FakeCore) -> None:
     core.reply(batch([1], 7))
     cursor = await coll.find(limit=1).max_await_time_ms(None)
     assert core.names == ["find", "killCursors"]
@@ -227,9 +224,7 @@ async def test_a_first_batch_that_is_all_ends_the_cursor(coll: AsyncCollection[A
 
 class TestTheEnd:
     @pytest.mark.parametrize("block", [lambda cursor: cursor, aclosing], ids=["async with", "aclosing"])
-    async def test_close_kills_the_cursor_with_its_session(
-        self, coll: AsyncCollection[Any], core: FakeCore, block: Any
-    ) -> None:
+    async def test_close_kills_the_cursor_with_its_session(self, coll: Collection, core: FakeCore, block: Any) -> None:
         core.reply(batch([1, 2], 7))
         async with block(coll.find()) as cursor:
             await cursor.next()
@@ -242,7 +237,7 @@ class TestTheEnd:
         assert await cursor.to_list() == []
 
     async def test_a_dropped_cursor_is_killed_in_the_background_if_it_is_open(
-        self, coll: AsyncCollection[Any], core: FakeCore
+        self, coll: Collection, core: FakeCore
     ) -> None:
         core.reply(batch([1]), batch([1], 7))
         await coll.find()
@@ -254,13 +249,13 @@ class TestTheEnd:
         assert core.names == ["find", "find", "killCursors"]
         assert len(core.executor.released) == 1
 
-    async def test_errors_of_killcursors_are_not_raised(self, coll: AsyncCollection[Any], core: FakeCore) -> None:
+    async def test_errors_of_killcursors_are_not_raised(self, coll: Collection, core: FakeCore) -> None:
         core.reply(batch([1], 7), NetworkTimeout("gone"))
         cursor = await coll.find()
         await cursor.close()
         assert len(core.executor.released) == 1
 
-    async def test_a_cursor_that_was_never_opened(self, coll: AsyncCollection[Any], core: FakeCore) -> None:
+    async def test_a_cursor_that_was_never_opened(self, coll: Collection, core: FakeCore) -> None:
         cursor = coll.find()
         await cursor.close()
         assert core.names == []
@@ -268,9 +263,7 @@ class TestTheEnd:
         with pytest.raises(InvalidOperation, match="closed"):
             await cursor
 
-    async def test_close_while_cancelled_goes_on_in_the_background(
-        self, coll: AsyncCollection[Any], core: FakeCore
-    ) -> None:
+    async def test_close_while_cancelled_goes_on_in_the_background(self, coll: Collection, core: FakeCore) -> None:
         core.reply(batch([1], 7))
         cursor = await coll.find()
         with anyio.CancelScope() as scope:
@@ -280,7 +273,7 @@ class TestTheEnd:
         assert core.last.command == {"killCursors": "things", "cursors": [7]}
         assert len(core.executor.released) == 1
 
-    async def test_an_explicit_session_is_used_and_kept(self, coll: AsyncCollection[Any], core: FakeCore) -> None:
+    async def test_an_explicit_session_is_used_and_kept(self, coll: Collection, core: FakeCore) -> None:
         core.reply(batch([1], 7), next_batch([2], 7))
         session = coll.database.client.start_session()
         cursor = coll.find(session=session)
@@ -291,7 +284,7 @@ class TestTheEnd:
         assert [sent.session for sent in core.executor.sent] == [session._state] * 3
         assert core.executor.released == []
 
-    async def test_closing_after_the_session_has_ended(self, coll: AsyncCollection[Any], core: FakeCore) -> None:
+    async def test_closing_after_the_session_has_ended(self, coll: Collection, core: FakeCore) -> None:
         core.reply(batch([1], 7))
         session = coll.database.client.start_session()
         cursor = await coll.find(session=session)
@@ -301,7 +294,7 @@ class TestTheEnd:
 
 
 class TestFailures:
-    async def test_a_cursor_that_is_gone_is_not_killed(self, coll: AsyncCollection[Any], core: FakeCore) -> None:
+    async def test_a_cursor_that_is_gone_is_not_killed(self, coll: Collection, core: FakeCore) -> None:
         core.reply(batch([1], 7), CursorNotFound("gone", 43, {"ok": 0, "code": 43}))
         cursor = coll.find()
         with pytest.raises(CursorNotFound):
@@ -311,7 +304,7 @@ class TestFailures:
         assert core.names == ["find", "getMore"]
         assert len(core.executor.released) == 1
 
-    async def test_an_unknown_position_is_not_read_past(self, coll: AsyncCollection[Any], core: FakeCore) -> None:
+    async def test_an_unknown_position_is_not_read_past(self, coll: Collection, core: FakeCore) -> None:
         lost = AutoReconnect("lost")
         lost.reached_server = True
         core.reply(batch([1], 7), lost)
@@ -328,7 +321,7 @@ class TestFailures:
         await cursor.close()
         assert core.names == ["find", "getMore", "killCursors"]
 
-    async def test_a_cancelled_getmore_is_not_continued(self, coll: AsyncCollection[Any], core: FakeCore) -> None:
+    async def test_a_cancelled_getmore_is_not_continued(self, coll: Collection, core: FakeCore) -> None:
         core.reply(batch([1], 7))
         cursor = coll.find()
         await cursor.next()
@@ -339,7 +332,7 @@ class TestFailures:
             await cursor.next()
 
     async def test_a_getmore_that_was_shed_or_never_sent_can_be_repeated(
-        self, coll: AsyncCollection[Any], core: FakeCore
+        self, coll: Collection, core: FakeCore
     ) -> None:
         overloaded = OperationFailure("busy", 462, {"ok": 0, "errorLabels": ["SystemOverloadedError"]})
         core.reply(batch([1], 7), overloaded, ServerSelectionTimeoutError("none"), next_batch([2]))
@@ -352,7 +345,7 @@ class TestFailures:
         assert cursor.alive
         assert await cursor.next() == 2
 
-    async def test_a_failed_query_can_be_repeated(self, coll: AsyncCollection[Any], core: FakeCore) -> None:
+    async def test_a_failed_query_can_be_repeated(self, coll: Collection, core: FakeCore) -> None:
         core.reply(OperationFailure("no"), batch([1]))
         cursor = coll.find()
         with pytest.raises(OperationFailure):
@@ -360,9 +353,7 @@ class TestFailures:
         assert await cursor.to_list() == [1]
 
     @pytest.mark.parametrize("is_open", [False, True])
-    async def test_two_readers_at_once_are_told(
-        self, coll: AsyncCollection[Any], core: FakeCore, is_open: bool
-    ) -> None:
+    async def test_two_readers_at_once_are_told(self, coll: Collection, core: FakeCore, is_open: bool) -> None:
         results: list[Any] = []
 
         async def read() -> None:
@@ -382,7 +373,7 @@ class TestFailures:
         assert 1 in results
         assert any("two tasks" in str(result) for result in results)
 
-    async def test_closing_during_a_getmore(self, coll: AsyncCollection[Any], core: FakeCore) -> None:
+    async def test_closing_during_a_getmore(self, coll: Collection, core: FakeCore) -> None:
 
         def answer(sent: Any) -> Any:
             return {"ok": 1} if sent.name == "killCursors" else next_batch([1], 7)
@@ -399,7 +390,7 @@ class TestFailures:
         assert core.names.count("killCursors") == 1
         assert len(core.executor.released) == 1
 
-    async def test_closing_during_the_query(self, coll: AsyncCollection[Any], core: FakeCore) -> None:
+    async def test_closing_during_the_query(self, coll: Collection, core: FakeCore) -> None:
         cursor = coll.find()
         found: list[Any] = []
 
@@ -414,9 +405,7 @@ class TestFailures:
 
 
 class TestTailable:
-    async def test_iterating_stops_at_an_empty_batch_but_not_for_ever(
-        self, coll: AsyncCollection[Any], core: FakeCore
-    ) -> None:
+    async def test_iterating_stops_at_an_empty_batch_but_not_for_ever(self, coll: Collection, core: FakeCore) -> None:
         core.reply(batch([1], 7), next_batch([], 7), next_batch([2], 7), next_batch([], 7))
         cursor = coll.find(cursor_type=CursorType.TAILABLE)
         assert [found async for found in cursor] == [1]
@@ -424,13 +413,13 @@ class TestTailable:
         assert [found async for found in cursor] == [2]
         assert core.executor.sent[0].command["tailable"] is True
 
-    async def test_an_empty_first_batch(self, coll: AsyncCollection[Any], core: FakeCore) -> None:
+    async def test_an_empty_first_batch(self, coll: Collection, core: FakeCore) -> None:
         core.reply(batch([], 7))
         cursor = coll.find(cursor_type=CursorType.TAILABLE)
         assert await cursor.to_list() == []
         assert core.names == ["find"]
 
-    async def test_the_await_time_is_that_of_getmore(self, coll: AsyncCollection[Any], core: FakeCore) -> None:
+    async def test_the_await_time_is_that_of_getmore(self, coll: Collection, core: FakeCore) -> None:
         core.reply(batch([1], 7), next_batch([2], 7), next_batch([3], 7))
         cursor = coll.find(cursor_type=CursorType.TAILABLE_AWAIT, timeoutMS=2000).max_await_time_ms(500)
         await cursor.next()
@@ -443,21 +432,19 @@ class TestTailable:
         await cursor.next()
         assert core.last.command["maxTimeMS"] == 500, "each step has the whole time"
 
-    async def test_a_rolled_over_cursor_just_ends(self, coll: AsyncCollection[Any], core: FakeCore) -> None:
+    async def test_a_rolled_over_cursor_just_ends(self, coll: Collection, core: FakeCore) -> None:
         core.reply(batch([1], 7), CursorNotFound("gone", 43, {"ok": 0, "code": 43}))
         cursor = coll.find(cursor_type=CursorType.TAILABLE)
         assert await cursor.to_list() == [1]
         assert not cursor.alive
 
-    async def test_other_errors_of_a_tailable_cursor_are_raised(
-        self, coll: AsyncCollection[Any], core: FakeCore
-    ) -> None:
+    async def test_other_errors_of_a_tailable_cursor_are_raised(self, coll: Collection, core: FakeCore) -> None:
         core.reply(batch([1], 7), OperationFailure("no", 13, {"ok": 0, "code": 13}))
         cursor = coll.find(cursor_type=CursorType.TAILABLE)
         with pytest.raises(OperationFailure):
             await cursor.to_list()
 
-    async def test_flags(self, coll: AsyncCollection[Any], core: FakeCore) -> None:
+    async def test_flags(self, coll: Collection, core: FakeCore) -> None:
         core.reply(batch([]))
         cursor = await coll.find().add_option(2 | 16 | 32 | 128)
         cursor.remove_option(128)
@@ -467,13 +454,13 @@ class TestTailable:
         assert "allowPartialResults" not in command
         assert (await coll.find().add_option(2)).remove_option(2)._query == {"cursor_type": 0}
 
-    async def test_its_lifetime_cannot_be_limited(self, coll: AsyncCollection[Any]) -> None:
+    async def test_its_lifetime_cannot_be_limited(self, coll: Collection) -> None:
         with pytest.raises(ConfigurationError, match="tailable"):
             coll.find(cursor_type=CursorType.TAILABLE, timeoutMS=5, timeoutMode="cursorLifetime")
 
     @pytest.mark.parametrize("await_ms", [200, 201])
     async def test_waiting_longer_than_the_timeout_is_refused(
-        self, coll: AsyncCollection[Any], core: FakeCore, await_ms: int
+        self, coll: Collection, core: FakeCore, await_ms: int
     ) -> None:
         cursor = coll.find(cursor_type=CursorType.TAILABLE_AWAIT, timeoutMS=200, max_await_time_ms=await_ms)
         with pytest.raises(ConfigurationError, match=f"maxAwaitTimeMS must be .*, not {await_ms}"):
@@ -482,7 +469,7 @@ class TestTailable:
 
 
 class TestTimeouts:
-    async def test_a_lifetime(self, coll: AsyncCollection[Any], core: FakeCore) -> None:
+    async def test_a_lifetime(self, coll: Collection, core: FakeCore) -> None:
         core.reply(batch([1], 7), next_batch([2], 7))
         cursor = coll.find(timeoutMS=2000, max_time_ms=50)
         await cursor.next()
@@ -496,7 +483,7 @@ class TestTimeouts:
         await cursor.close()
         assert core.last.deadline.expires_at == 1003.0, "close has the whole time again"
 
-    async def test_an_iteration(self, coll: AsyncCollection[Any], core: FakeCore) -> None:
+    async def test_an_iteration(self, coll: Collection, core: FakeCore) -> None:
         core.reply(batch([1], 7), next_batch([2], 7))
         cursor = coll.find(timeoutMS=2000, timeoutMode="iteration")
         await cursor.next()
@@ -508,9 +495,7 @@ class TestTimeouts:
         await cursor.close(timeoutMS=300)
         assert core.last.deadline.expires_at == 1005.3
 
-    async def test_documents_at_hand_are_returned_after_the_deadline(
-        self, coll: AsyncCollection[Any], core: FakeCore
-    ) -> None:
+    async def test_documents_at_hand_are_returned_after_the_deadline(self, coll: Collection, core: FakeCore) -> None:
         core.reply(batch([1, 2], 7), ExecutionTimeout("late"))
         cursor = coll.find(timeoutMS=100)
         await cursor.next()
@@ -519,7 +504,7 @@ class TestTimeouts:
         with pytest.raises(ExecutionTimeout):
             await cursor.next()
 
-    async def test_one_step_has_one_deadline(self, coll: AsyncCollection[Any], core: FakeCore) -> None:
+    async def test_one_step_has_one_deadline(self, coll: Collection, core: FakeCore) -> None:
 
         def later(sent: Any) -> Any:
             core.time += 0.5
@@ -538,7 +523,7 @@ class TestTimeouts:
         await client.get_database("a", timeoutMS=3000).b.find()
         assert core.last.deadline.expires_at == 1003.0
 
-    async def test_a_mode_needs_a_timeout(self, coll: AsyncCollection[Any], core: FakeCore) -> None:
+    async def test_a_mode_needs_a_timeout(self, coll: Collection, core: FakeCore) -> None:
         with pytest.raises(ConfigurationError, match="timeoutMS is not set"):
             coll.find(timeoutMode="iteration")
         core.reply(batch([]))
@@ -546,13 +531,13 @@ class TestTimeouts:
             await coll.find(timeoutMode="iteration")
 
 
-async def test_explain(coll: AsyncCollection[Any], core: FakeCore) -> None:
+async def test_explain(coll: Collection, core: FakeCore) -> None:
     core.reply({"ok": 1, "queryPlanner": {}})
     assert await coll.find({"a": 1}).sort("a").explain() == {"ok": 1, "queryPlanner": {}}
     assert core.last.command == {"explain": {"find": "things", "filter": {"a": 1}, "sort": {"a": 1}}}
 
 
-async def test_max_time_limits_explain(coll: AsyncCollection[Any], core: FakeCore) -> None:
+async def test_max_time_limits_explain(coll: Collection, core: FakeCore) -> None:
     """At the top, where the server heeds it; in the query, where it has no effect, it is not repeated."""
     explained = {"find": "things", "filter": {}}
     await coll.find().max_time_ms(2000).explain()
@@ -564,14 +549,14 @@ async def test_max_time_limits_explain(coll: AsyncCollection[Any], core: FakeCor
     assert core.last.deadline.expires_at == 1000.05
 
 
-async def test_distinct(coll: AsyncCollection[Any], core: FakeCore) -> None:
+async def test_distinct(coll: Collection, core: FakeCore) -> None:
     core.reply({"ok": 1, "values": [1, 2]})
     assert await coll.find({"a": 1}).sort("a").hint("a_1").limit(3).distinct("b", timeoutMS=50) == [1, 2]
     assert core.last.command == {"distinct": "things", "key": "b", "query": {"a": 1}, "hint": "a_1"}
     assert core.last.deadline.expires_at == 1000.05
 
 
-async def test_a_copy_is_another_query(coll: AsyncCollection[Any], core: FakeCore) -> None:
+async def test_a_copy_is_another_query(coll: Collection, core: FakeCore) -> None:
     core.reply(batch([{"a": 1}]), batch([]), batch([]))
     cursor = coll.find({"a": {"$in": [1]}}, sort=[("a", 1)])
     await cursor.next()
@@ -585,7 +570,7 @@ async def test_a_copy_is_another_query(coll: AsyncCollection[Any], core: FakeCor
     assert third == {"find": "things", "filter": {"a": {"$in": [1]}}, "sort": {"a": 1}}
 
 
-async def test_cursors_cannot_be_pickled_and_those_of_commands_not_be_copied(coll: AsyncCollection[Any]) -> None:
+async def test_cursors_cannot_be_pickled_and_those_of_commands_not_be_copied(coll: Collection) -> None:
     for duplicate in (copy.copy, copy.deepcopy, pickle.dumps):
         with pytest.raises(TypeError, match="AsyncCommandCursor cannot be"):
             duplicate(coll.aggregate([]))
