@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import datetime
 import io
+import random
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
-import anyio.lowlevel
 import pytest
 from bson.int64 import Int64
 from bson.objectid import ObjectId
 
 from motorlite import AsyncMongoClient
-from motorlite._api import turns
 from motorlite._gridfs import upload
 from motorlite.errors import (
     BulkWriteError,
@@ -114,34 +113,40 @@ async def test_batches(files: StoredFiles, bucket: AsyncGridFSBucket, size: int)
     assert batches(files) == [2] * (count // 2) + [1] * (count % 2)
 
 
+@pytest.mark.parametrize("seed", range(10))
+async def test_pieces_of_any_size(files: StoredFiles, bucket: AsyncGridFSBucket, seed: int) -> None:
+    numbers = random.Random(seed)
+    pieces = [numbers.randbytes(numbers.randrange(20)) for _ in range(numbers.randrange(10))]
+    async with bucket.open_upload_stream_with_id(1, "f", numbers.randint(1, 7)) as stream:
+        for piece in pieces:
+            await stream.write(piece)
+    assert stored(files) == b"".join(pieces)
+    assert stream.length == files.files[0]["length"] == len(b"".join(pieces))
+    assert all(len(chunk["data"]) == stream.chunk_size for chunk in files.chunks[:-1])
+    assert len(files.chunks) == -(-stream.length // stream.chunk_size)
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+async def test_what_was_written_may_be_changed(files: StoredFiles, bucket: AsyncGridFSBucket, kind: Any) -> None:
+    data = bytearray(b"abcdefghij")
+    async with bucket.open_upload_stream_with_id(1, "f", 6) as stream:
+        await stream.write(kind(data))
+        data[:] = b"x" * 10
+    assert stored(files) == b"abcdefghij"
+
+
+def test_a_whole_chunk_is_not_copied() -> None:
+    data = b"abcd"
+    (chunk,) = upload.Splitter("file", 4, ObjectId).cut(data)
+    assert chunk["data"] is data
+
+
 async def test_tiny_chunks_make_batches_too(
     files: StoredFiles, bucket: AsyncGridFSBucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(upload, "BATCH_CHUNKS", 3)
     await bucket.upload_from_stream_with_id(1, "f", b"abcdefg", 1)
     assert batches(files) == [3, 3, 1]
-
-
-async def test_small_writes_take_turns(bucket: AsyncGridFSBucket, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They send nothing, but a program may do nothing else."""
-    monkeypatch.setattr(turns, "TURN", 0.0)
-    others = 0
-
-    async def other() -> None:
-        nonlocal others
-        while True:
-            await anyio.lowlevel.checkpoint()
-            others += 1
-
-    async with anyio.create_task_group() as tasks:
-        stream = bucket.open_upload_stream_with_id(1, "f", 1000)
-        tasks.start_soon(other)
-        await anyio.lowlevel.checkpoint()
-        for _ in range(100):
-            await stream.write(b"x")
-        assert others >= 99
-        await stream.abort()
-        tasks.cancel_scope.cancel()
 
 
 # --- sources ---

@@ -18,10 +18,10 @@ from motorlite.gridfs import AsyncGridOut, CorruptGridFile, NoFile
 from motorlite.testing.scripted import failure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
     from pathlib import Path
 
-    from motorlite.gridfs import AsyncGridFSBucket
+    from motorlite.gridfs import AsyncGridFSBucket, AsyncGridIn
     from tests.support.clients import Client
     from tests.support.stored_files import StoredFiles
 
@@ -74,7 +74,15 @@ async def test_lines(bucket: AsyncGridFSBucket) -> None:
     assert await stream.readlines(1) == expected[2:]
 
 
-@pytest.mark.parametrize("way", ["readlines", "async for", "readline", "read", "readchunk"])
+SMALL_STEPS: dict[str, Callable[[AsyncGridOut, AsyncGridIn], Awaitable[Any]]] = {
+    "readline": lambda stream, _: stream.readline(1),
+    "read": lambda stream, _: stream.read(1),
+    "readchunk": lambda stream, _: stream.readchunk(),
+    "write": lambda _, upload: upload.write(b"x"),
+}
+
+
+@pytest.mark.parametrize("way", ["readlines", "async for", *SMALL_STEPS])
 async def test_other_tasks_get_their_turns(
     bucket: AsyncGridFSBucket, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
@@ -89,6 +97,7 @@ async def test_other_tasks_get_their_turns(
             await anyio.lowlevel.checkpoint()
             others += 1
 
+    upload = bucket.open_upload_stream_with_id(2, "g", 1000)
     await bucket.upload_from_stream_with_id(1, "f", b"\n" * 1000, 1000)
     async with await bucket.open_download_stream(1) as stream, anyio.create_task_group() as tasks:
         await stream.readline()
@@ -101,9 +110,10 @@ async def test_other_tasks_get_their_turns(
             assert len([line async for line in stream]) == 999
         else:
             for _ in range(499):
-                await (stream.readchunk() if way == "readchunk" else getattr(stream, way)(1))
+                await SMALL_STEPS[way](stream, upload)
         tasks.cancel_scope.cancel()
     assert others >= 490
+    await upload.abort()
 
 
 async def test_chunks(bucket: AsyncGridFSBucket) -> None:

@@ -513,14 +513,6 @@ class TestTimeouts:
         await stream.close()
         assert core.last.deadline.expires_at == 1017.0
 
-    @pytest.mark.parametrize("await_ms", [200, 201])
-    async def test_waiting_longer_than_the_timeout_is_refused(
-        self, coll: Collection, core: FakeCore, await_ms: int
-    ) -> None:
-        with pytest.raises(ConfigurationError, match=f"maxAwaitTimeMS must be less than .*, not {await_ms}"):
-            await coll.watch(timeoutMS=200, max_await_time_ms=await_ms)
-        assert core.names == []
-
     async def test_a_step_that_times_out_resumes_at_the_next_one(self, coll: Collection, core: FakeCore) -> None:
 
         def late(sent: Any) -> Any:

@@ -458,17 +458,18 @@ class TestTailable:
         with pytest.raises(ConfigurationError, match="tailable"):
             coll.find(cursor_type=CursorType.TAILABLE, timeoutMS=5, timeoutMode="cursorLifetime")
 
+
+class TestTimeouts:
     @pytest.mark.parametrize("await_ms", [200, 201])
     async def test_waiting_longer_than_the_timeout_is_refused(
         self, coll: Collection, core: FakeCore, await_ms: int
     ) -> None:
-        cursor = coll.find(cursor_type=CursorType.TAILABLE_AWAIT, timeoutMS=200, max_await_time_ms=await_ms)
-        with pytest.raises(ConfigurationError, match=f"maxAwaitTimeMS must be .*, not {await_ms}"):
-            await cursor
+        waiting: dict[str, Any] = {"timeoutMS": 200, "max_await_time_ms": await_ms}
+        for cursor in (coll.find(cursor_type=CursorType.TAILABLE_AWAIT, **waiting), coll.watch(**waiting)):
+            with pytest.raises(ConfigurationError, match=f"maxAwaitTimeMS must be less than .*, not {await_ms}"):
+                await cursor
         assert core.names == []
 
-
-class TestTimeouts:
     async def test_a_lifetime(self, coll: Collection, core: FakeCore) -> None:
         core.reply(batch([1], 7), next_batch([2], 7))
         cursor = coll.find(timeoutMS=2000, max_time_ms=50)
