@@ -444,8 +444,9 @@ class TestResuming:
             await stream.next()
         if end == "closed":
             await stream.close()
-        del stream
-        gc.collect()
+        else:
+            del stream
+            gc.collect()
         await core.run_spawned()
         assert core.names == ["aggregate", "getMore", "aggregate", "killCursors"]
         assert len(core.executor.released) == 1
