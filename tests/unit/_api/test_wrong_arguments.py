@@ -32,6 +32,10 @@ OF_COLLECTIONS: list[tuple[str, list[Any], dict[str, Any], type[Exception], str]
     ("find", [], {"allow_disk_use": 1}, TypeError, "allow_disk_use must be True or False, not 1"),
     ("find", [], {"timeoutMS": -1}, ValueError, r"timeoutMS must be .*, not -1"),
     ("find", [], {"timeoutMS": 5, "timeoutMode": "x"}, ValueError, r"timeoutMode must be .*, not 'x'"),
+    (
+        *("find", [], {"cursor_type": CursorType.TAILABLE, "timeoutMS": 5, "timeoutMode": "cursorLifetime"}),
+        *(ConfigurationError, "tailable"),
+    ),
     ("find_one", [{}], {"sorted": 1}, TypeError, r"find_one\(\) has no option sorted=1; did you mean sort\?"),
     ("count_documents", [3], {}, TypeError, "filter must be .*, not 3"),
     ("count_documents", [{}], {"limit": -1}, ValueError, "limit must be .*, not -1"),

@@ -311,6 +311,7 @@ async def test_it_is_opened_at_the_first_use(files: StoredFiles, bucket: AsyncGr
     with pytest.raises(InvalidOperation, match="call open"):
         stream.filename  # noqa: B018
     assert not hasattr(stream, "__length_hint__")
+    assert not hasattr(stream, "_author")
     assert await stream.read() == b"abcd"
     assert stream.filename == "f"
     assert await AsyncGridOut(client.db.fs, file_document=files.files[0]).read() == b"abcd"

@@ -72,16 +72,6 @@ async def test_to_list_with_a_length(coll: Collection, core: FakeCore) -> None:
         await cursor.to_list(0)
 
 
-async def test_a_list_that_fails_can_be_asked_for_again(coll: Collection, core: FakeCore) -> None:
-    error = AutoReconnect("no server")
-    error.reached_server = False
-    core.reply(batch([1, 2], 7), next_batch([3], 7), error, next_batch([4]))
-    cursor = coll.find()
-    with pytest.raises(AutoReconnect):
-        await cursor.to_list()
-    assert await cursor.to_list() == [1, 2, 3, 4]
-
-
 # What a query may say, and what its command has then.
 SETTERS: dict[str, tuple[Any, dict[str, Any]]] = {
     "sort": ([("a", -1), "b"], {"sort": {"a": -1, "b": 1}}),
@@ -293,17 +283,58 @@ class TestTheEnd:
         assert core.last.session is None
 
 
-class TestFailures:
-    async def test_a_cursor_that_is_gone_is_not_killed(self, coll: Collection, core: FakeCore) -> None:
-        core.reply(batch([1], 7), CursorNotFound("gone", 43, {"ok": 0, "code": 43}))
-        cursor = coll.find()
-        with pytest.raises(CursorNotFound):
-            await cursor.to_list()
-        assert not cursor.alive
-        await cursor.close()
-        assert core.names == ["find", "getMore"]
-        assert len(core.executor.released) == 1
+GONE = CursorNotFound("gone", 43, {"ok": 0, "code": 43})
+FORBIDDEN = OperationFailure("no", 13, {"ok": 0, "code": 13})
+SHED = OperationFailure("busy", 462, {"ok": 0, "errorLabels": ["SystemOverloadedError"]})
+NOT_SENT = ServerSelectionTimeoutError("none")
+# Whether the cursor is tailable, the replies, what `to_list` returns again and again, and the commands until `close`.
+STORIES: dict[str, tuple[bool, list[Any], list[Any], str]] = {
+    "a cursor that is gone is not killed": (False, [batch([1], 7), GONE], [CursorNotFound], "find getMore"),
+    "a getMore that was shed or never sent is repeated, and nothing is lost": (
+        False,
+        [batch([1, 2], 7), next_batch([3], 7), SHED, NOT_SENT, next_batch([4])],
+        [OperationFailure, ServerSelectionTimeoutError, [1, 2, 3, 4]],
+        "find getMore getMore getMore getMore",
+    ),
+    "a failed query is repeated": (False, [FORBIDDEN, batch([1])], [OperationFailure, [1], []], "find find"),
+    "a tailable cursor stops at an empty batch, but not for ever": (
+        True,
+        [batch([1], 7), next_batch([], 7), next_batch([2], 7), next_batch([], 7)],
+        [[1], [2]],
+        "find getMore getMore getMore killCursors",
+    ),
+    "an empty first batch": (True, [batch([], 7)], [[]], "find killCursors"),
+    "a tailable cursor that rolled over just ends": (True, [batch([1], 7), GONE], [[1], []], "find getMore"),
+    "other errors of a tailable cursor": (
+        True,
+        [batch([1], 7), FORBIDDEN],
+        [OperationFailure, InvalidOperation],
+        "find getMore killCursors",
+    ),
+}
 
+
+@pytest.mark.parametrize("story", STORIES)
+async def test_reading_on(coll: Collection, core: FakeCore, story: str) -> None:
+    is_tailable, replies, outcomes, commands = STORIES[story]
+    core.reply(*copy.deepcopy(replies))
+    cursor = coll.find(cursor_type=CursorType.TAILABLE if is_tailable else CursorType.NON_TAILABLE)
+    for outcome in outcomes:
+        if isinstance(outcome, list):
+            assert await cursor.to_list() == outcome
+        else:
+            with pytest.raises(outcome):
+                await cursor.to_list()
+    has_ended = "killCursors" not in commands
+    assert cursor.alive is not (has_ended or outcomes[-1] is InvalidOperation)
+    await cursor.close()
+    await core.run_spawned()
+    assert core.names == commands.split()
+    assert ("tailable" in core.executor.sent[0].command) is is_tailable
+    assert len(core.executor.released) == (7 in [reply["cursor"]["id"] for reply in replies if isinstance(reply, dict)])
+
+
+class TestFailures:
     async def test_an_unknown_position_is_not_read_past(self, coll: Collection, core: FakeCore) -> None:
         lost = AutoReconnect("lost")
         lost.reached_server = True
@@ -330,27 +361,6 @@ class TestFailures:
             await cursor.next()
         with pytest.raises(InvalidOperation, match="documents may be missing"):
             await cursor.next()
-
-    async def test_a_getmore_that_was_shed_or_never_sent_can_be_repeated(
-        self, coll: Collection, core: FakeCore
-    ) -> None:
-        overloaded = OperationFailure("busy", 462, {"ok": 0, "errorLabels": ["SystemOverloadedError"]})
-        core.reply(batch([1], 7), overloaded, ServerSelectionTimeoutError("none"), next_batch([2]))
-        cursor = coll.find()
-        await cursor.next()
-        with pytest.raises(OperationFailure):
-            await cursor.next()
-        with pytest.raises(ServerSelectionTimeoutError):
-            await cursor.next()
-        assert cursor.alive
-        assert await cursor.next() == 2
-
-    async def test_a_failed_query_can_be_repeated(self, coll: Collection, core: FakeCore) -> None:
-        core.reply(OperationFailure("no"), batch([1]))
-        cursor = coll.find()
-        with pytest.raises(OperationFailure):
-            await cursor
-        assert await cursor.to_list() == [1]
 
     @pytest.mark.parametrize("is_open", [False, True])
     async def test_two_readers_at_once_are_told(self, coll: Collection, core: FakeCore, is_open: bool) -> None:
@@ -405,20 +415,6 @@ class TestFailures:
 
 
 class TestTailable:
-    async def test_iterating_stops_at_an_empty_batch_but_not_for_ever(self, coll: Collection, core: FakeCore) -> None:
-        core.reply(batch([1], 7), next_batch([], 7), next_batch([2], 7), next_batch([], 7))
-        cursor = coll.find(cursor_type=CursorType.TAILABLE)
-        assert [found async for found in cursor] == [1]
-        assert cursor.alive
-        assert [found async for found in cursor] == [2]
-        assert core.executor.sent[0].command["tailable"] is True
-
-    async def test_an_empty_first_batch(self, coll: Collection, core: FakeCore) -> None:
-        core.reply(batch([], 7))
-        cursor = coll.find(cursor_type=CursorType.TAILABLE)
-        assert await cursor.to_list() == []
-        assert core.names == ["find"]
-
     async def test_the_await_time_is_that_of_getmore(self, coll: Collection, core: FakeCore) -> None:
         core.reply(batch([1], 7), next_batch([2], 7), next_batch([3], 7))
         cursor = coll.find(cursor_type=CursorType.TAILABLE_AWAIT, timeoutMS=2000).max_await_time_ms(500)
@@ -432,18 +428,6 @@ class TestTailable:
         await cursor.next()
         assert core.last.command["maxTimeMS"] == 500, "each step has the whole time"
 
-    async def test_a_rolled_over_cursor_just_ends(self, coll: Collection, core: FakeCore) -> None:
-        core.reply(batch([1], 7), CursorNotFound("gone", 43, {"ok": 0, "code": 43}))
-        cursor = coll.find(cursor_type=CursorType.TAILABLE)
-        assert await cursor.to_list() == [1]
-        assert not cursor.alive
-
-    async def test_other_errors_of_a_tailable_cursor_are_raised(self, coll: Collection, core: FakeCore) -> None:
-        core.reply(batch([1], 7), OperationFailure("no", 13, {"ok": 0, "code": 13}))
-        cursor = coll.find(cursor_type=CursorType.TAILABLE)
-        with pytest.raises(OperationFailure):
-            await cursor.to_list()
-
     async def test_flags(self, coll: Collection, core: FakeCore) -> None:
         core.reply(batch([]))
         cursor = await coll.find().add_option(2 | 16 | 32 | 128)
@@ -453,10 +437,6 @@ class TestTailable:
         assert command["tailable"] is command["awaitData"] is command["noCursorTimeout"] is True
         assert "allowPartialResults" not in command
         assert (await coll.find().add_option(2)).remove_option(2)._query == {"cursor_type": 0}
-
-    async def test_its_lifetime_cannot_be_limited(self, coll: Collection) -> None:
-        with pytest.raises(ConfigurationError, match="tailable"):
-            coll.find(cursor_type=CursorType.TAILABLE, timeoutMS=5, timeoutMode="cursorLifetime")
 
 
 class TestTimeouts:
