@@ -592,24 +592,20 @@ class TestCodecOptions:
         assert core.last.name == "killCursors"
 
 
-def raw(coll: Any, **options: Any) -> Any:
-    return coll.aggregate([{"$changeStream": {}}], **options)
+RAW: dict[str, Any] = {"aggregate": "things", "pipeline": [{"$changeStream": {}}], "cursor": {}}
+TAILABLE = {"find": "things", "tailable": True, "awaitData": True}
 
 
-def raw_on_database(coll: Any, **options: Any) -> Any:
-    return coll.database.aggregate([{"$changeStream": {}}], **options)
-
-
-def raw_command(coll: Any, **options: Any) -> Any:
-    document = {"aggregate": "things", "pipeline": [{"$changeStream": {}}], "cursor": {}}
-    return coll.database.cursor_command(document, **options)
-
-
-def tailable_command(coll: Any, **options: Any) -> Any:
-    return coll.database.cursor_command({"find": "things", "tailable": True, "awaitData": True}, **options)
-
-
-@pytest.mark.parametrize("make", [raw, raw_on_database, raw_command, tailable_command])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda coll, **options: coll.aggregate([{"$changeStream": {}}], **options),
+        lambda coll, **options: coll.database.aggregate([{"$changeStream": {}}], **options),
+        lambda coll, **options: coll.database.cursor_command(RAW, **options),
+        lambda coll, **options: coll.database.cursor_command(TAILABLE, **options),
+    ],
+    ids=["pipeline", "pipeline of a database", "command", "tailable command"],
+)
 class TestOtherCursorsWithoutEnd:
     async def test_to_list_ends_at_the_first_empty_batch(self, coll: Collection, core: FakeCore, make: Any) -> None:
         core.reply(first(), more(), more(1, 2), more(3), more(), more(4, 5), more(), {"ok": 1})
