@@ -112,42 +112,39 @@ async def test_requests_in_any_order(coll: Collection, core: FakeCore) -> None:
     assert core.last.command["ordered"] is False
 
 
+INSERTED = {"ok": 1, "n": 2}
 FAILED = {"ok": 1, "n": 1, "writeErrors": [{"index": 1, "code": 11000, "errmsg": "duplicate"}]}
+CONCERN_ERROR = {"code": 91, "errmsg": "shutting down"}
 
 
 @pytest.mark.usefixtures("_batches_of_two")
-async def test_an_ordered_bulk_write_stops_at_the_first_error(coll: Collection, core: FakeCore) -> None:
-    core.reply({"ok": 1, "n": 2}, FAILED)
-    with pytest.raises(BulkWriteError) as caught:
-        await coll.insert_many([{"_id": i} for i in range(6)])
-    assert core.names == ["insert", "insert"]
-    details: Any = caught.value.details
-    assert details["nInserted"] == 3
-    assert [(error["index"], error["op"]) for error in details["writeErrors"]] == [(3, {"_id": 3})]
-
-
-@pytest.mark.usefixtures("_batches_of_two")
-async def test_an_unordered_one_tries_all(coll: Collection, core: FakeCore) -> None:
-    core.reply(FAILED, {"ok": 1, "n": 2}, FAILED)
-    with pytest.raises(BulkWriteError) as caught:
-        await coll.insert_many([{"_id": i} for i in range(6)], ordered=False)
-    details: Any = caught.value.details
-    assert [error["index"] for error in details["writeErrors"]] == [1, 5]
-    assert details["nInserted"] == 4
-
-
-@pytest.mark.usefixtures("_batches_of_two")
-async def test_a_write_concern_error_that_was_retried_in_vain_is_one_of_the_errors(
-    coll: Collection, core: FakeCore
+@pytest.mark.parametrize(
+    ("ordered", "replies", "inserted", "failed", "concern_errors"),
+    [
+        (True, [INSERTED, FAILED], 3, [3], []),
+        (False, [FAILED, INSERTED, FAILED], 4, [1, 5], []),
+        # One that was retried in vain does not stop an ordered bulk write.
+        (True, [{**INSERTED, "writeConcernError": CONCERN_ERROR}, INSERTED, INSERTED], 6, [], [CONCERN_ERROR]),
+    ],
+    ids=["ordered: stops at the first error", "unordered: tries all", "a write concern error"],
+)
+async def test_errors(
+    coll: Collection,
+    core: FakeCore,
+    ordered: bool,
+    replies: list[dict[str, Any]],
+    inserted: int,
+    failed: list[int],
+    concern_errors: list[dict[str, Any]],
 ) -> None:
-    concern_error = {"code": 91, "errmsg": "shutting down"}
-    core.reply({"ok": 1, "n": 2, "writeConcernError": concern_error}, {"ok": 1, "n": 1})
+    core.reply(*replies)
     with pytest.raises(BulkWriteError) as caught:
-        await coll.insert_many([{"_id": i} for i in range(3)])
-    assert core.names == ["insert", "insert"], "it does not stop an ordered bulk write"
+        await coll.insert_many([{"_id": number} for number in range(6)], ordered=ordered)
+    assert core.names == ["insert"] * len(replies)
     details: Any = caught.value.details
-    assert details["nInserted"] == 3
-    assert details["writeConcernErrors"] == [concern_error]
+    assert details["nInserted"] == inserted
+    assert [(error["index"], error["op"]) for error in details["writeErrors"]] == [(n, {"_id": n}) for n in failed]
+    assert details["writeConcernErrors"] == concern_errors
 
 
 async def test_a_write_concern_error_without_a_reply_is_raised(coll: Collection, core: FakeCore) -> None:
