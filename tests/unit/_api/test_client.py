@@ -156,7 +156,6 @@ class TestTopology:
             await client.address
 
     async def test_it_connects_if_necessary(self, client: AsyncMongoClient, core: FakeCore) -> None:
-
         core.discovered = FakeTopology("Single", FakeServer(("a", 1), "Standalone"))
         assert await client.address == ("a", 1)
         assert len(core.connected) == 1

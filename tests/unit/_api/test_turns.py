@@ -139,7 +139,6 @@ async def test_bulk_write(coll: Collection, core: FakeCore, work: Work) -> None:
 
 
 async def test_a_reply_with_many_errors(coll: Collection, core: FakeCore, work: Work) -> None:
-
     class Error(dict[str, Any]):
         def __getitem__(self, key: str) -> Any:
             work.step()

@@ -344,7 +344,6 @@ async def test_two_tasks(bucket: AsyncGridFSBucket) -> None:
 
 
 async def test_a_generator_that_is_closed_sends_nothing(files: StoredFiles, bucket: AsyncGridFSBucket) -> None:
-
     async def writing() -> Any:
         async with bucket.open_upload_stream_with_id(1, "f") as stream:
             await stream.write(bytes(10))

@@ -40,7 +40,6 @@ async def test_insert_many(coll: Collection, core: FakeCore) -> None:
 
 @pytest.mark.usefixtures("_batches_of_two")
 async def test_all_batches_share_deadline_operation_id_and_session(coll: Collection, core: FakeCore) -> None:
-
     def later(sent: fake_core.Sent) -> dict[str, Any]:
         core.time += 1
         assert sent.session is not None

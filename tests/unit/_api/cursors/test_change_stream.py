@@ -515,7 +515,6 @@ class TestTimeouts:
         assert core.last.deadline.expires_at == 1017.0
 
     async def test_a_step_that_times_out_resumes_at_the_next_one(self, coll: Collection, core: FakeCore) -> None:
-
         def late(sent: Any) -> Any:
             core.time += 3
             error = NetworkTimeout("late")

@@ -384,7 +384,6 @@ class TestFailures:
         assert any("two tasks" in str(result) for result in results)
 
     async def test_closing_during_a_getmore(self, coll: Collection, core: FakeCore) -> None:
-
         def answer(sent: Any) -> Any:
             return {"ok": 1} if sent.name == "killCursors" else next_batch([1], 7)
 
@@ -486,7 +485,6 @@ class TestTimeouts:
             await cursor.next()
 
     async def test_one_step_has_one_deadline(self, coll: Collection, core: FakeCore) -> None:
-
         def later(sent: Any) -> Any:
             core.time += 0.5
             return next_batch([], 7)
