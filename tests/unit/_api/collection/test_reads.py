@@ -233,5 +233,9 @@ async def test_find_one_of_collections_with_other_settings(coll: Collection, cor
         assert core.last.operation.selector == ReadPreference.PRIMARY
         # The operations of one collection share nothing that one of them could change.
         core.last.command["limit"] = 99
+    operation = core.last.operation
+    assert (operation.namespace, operation.size_hint() > 0) == ("app.things", True)
+    assert operation.reading_from(ReadPreference.NEAREST).selector == ReadPreference.NEAREST
+    assert operation.selector == ReadPreference.PRIMARY
     await coll["more"].find_one({"a": 4})
     assert core.last.command["find"] == "things.more"
