@@ -19,7 +19,7 @@ from tests.support.stored_files import stored_files
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+    from collections.abc import AsyncGenerator, Callable, Coroutine
 
     from motorlite.gridfs import AsyncGridFSBucket
     from tests.support.clients import Client
@@ -48,7 +48,7 @@ async def slowly() -> AsyncGenerator[bytes, None]:
 class Scenario:
     """A call to cancel: what is stored before, and the await points that were known when the test was written."""
 
-    run: Callable[[AsyncGridFSBucket], Awaitable[None]]
+    run: Callable[[AsyncGridFSBucket], Coroutine[Any, Any, None]]
     points: int
     before: dict[int, bytes] = field(default_factory=dict)
     is_upload: bool = False

@@ -49,7 +49,7 @@ QUARTERS = range(4 * STEPS + 4)
     [*(("delete", quarter) for quarter in QUARTERS), *(("drop", quarter) for quarter in QUARTERS if quarter % 4 == 2)],
 )
 async def test_a_deletion_during_an_upload(step: str, quarter: int) -> None:
-    uploaded = deleted = None
+    uploaded = deleted = False
     message = "was deleted while it was uploaded"
     async with stored_files() as (files, bucket, _):
         await bucket.upload_from_stream_with_id(0, "first", b"first")
@@ -68,7 +68,7 @@ async def test_a_deletion_during_an_upload(step: str, quarter: int) -> None:
             try:
                 await bucket.upload_from_stream_with_id(1, "f", CONTENT)
             except NoFile as error:
-                uploaded, message = False, str(error)
+                message = str(error)
             else:
                 uploaded = True
         assert "was deleted while it was uploaded" in message

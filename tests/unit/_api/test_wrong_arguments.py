@@ -19,6 +19,8 @@ pytestmark = pytest.mark.anyio
 
 CHANGE = {"$set": {"a": 1}}
 TAILABLE = {"find": "things", "tailable": True, "awaitData": True}
+NO_MODELS: list[Any] = ["a", {}, {"name": "mine"}, [SearchIndexModel({})], None]
+NO_LISTS: list[Any] = ["a", ["a"], SearchIndexModel({}), [{"definition": {}}], {}]
 
 # Methods of collections, with what they are called with.
 OF_COLLECTIONS: list[tuple[str, list[Any], dict[str, Any], type[Exception], str]] = [
@@ -108,12 +110,12 @@ OF_COLLECTIONS: list[tuple[str, list[Any], dict[str, Any], type[Exception], str]
     ("rename", ["a..b"], {}, InvalidName, "names? "),
     *(
         ("create_search_index", [model], {}, TypeError, "^model must be a SearchIndexModel, or a mapping with `def")
-        for model in ("a", {}, {"name": "mine"}, [SearchIndexModel({})], None)
+        for model in NO_MODELS
     ),
     ("create_search_index", [{"definition": 5}], {}, TypeError, "definition must be a mapping"),
     *(
         ("create_search_indexes", [models], {}, TypeError, "^models must be a list of SearchIndexModel")
-        for models in ("a", ["a"], SearchIndexModel({}), [{"definition": {}}], {})
+        for models in NO_LISTS
     ),
     ("update_search_index", [5, {}], {}, TypeError, "^name must be .*, not 5"),
     ("update_search_index", ["a", 5], {}, TypeError, "^definition must be .*, not 5"),
