@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import aclosing
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
@@ -11,14 +12,14 @@ import pytest
 
 from motorlite._gridfs import upload
 from motorlite.errors import InvalidOperation, PyMongoError
-from motorlite.gridfs import CorruptGridFile, NoFile
+from motorlite.gridfs import CorruptGridFile
 from tests.support.cancellation import cancel_at, count_suspensions, counted, settle
 from tests.support.kept_errors import garbage, without_collector
 from tests.support.stored_files import stored_files
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Coroutine
+    from collections.abc import AsyncGenerator, Callable, Coroutine
 
     from motorlite.gridfs import AsyncGridFSBucket
     from tests.support.clients import Client
@@ -43,136 +44,66 @@ async def slowly() -> AsyncGenerator[bytes, None]:
         yield CONTENT[start : start + 10]
 
 
+@dataclass(frozen=True)
 class Scenario:
-    """A call to cancel. `points`: the await points that were known when the test was written."""
+    """A call to cancel: what is stored before, and the await points that were known when the test was written."""
 
-    points = 0
+    run: Callable[[AsyncGridFSBucket], Coroutine[Any, Any, None]]
+    points: int
+    before: dict[int, bytes] = field(default_factory=dict)
+    is_upload: bool = False
+    deletes: bool = False
 
     async def prepare(self, bucket: AsyncGridFSBucket) -> None:
-        return None
-
-    async def run(self, bucket: AsyncGridFSBucket) -> None:
-        raise NotImplementedError
+        for file_id, content in self.before.items():
+            await bucket.upload_from_stream_with_id(file_id, "f", content)
 
 
-class UploadOfBytes(Scenario):
-    """A server and a connection, the indexes, four batches, the document."""
-
-    points = 12
-
-    async def run(self, bucket: AsyncGridFSBucket) -> None:
-        await bucket.upload_from_stream_with_id(1, "f", CONTENT)
-
-
-class UploadOfAStream(Scenario):
+async def upload_a_stream(bucket: AsyncGridFSBucket) -> None:
     """The source has to be waited for too."""
-
-    points = 8
-
-    async def prepare(self, bucket: AsyncGridFSBucket) -> None:
-        await bucket.upload_from_stream_with_id(0, "first", b"first")
-
-    async def run(self, bucket: AsyncGridFSBucket) -> None:
-        async with aclosing(slowly()) as source:
-            await bucket.upload_from_stream_with_id(1, "f", source)
+    async with aclosing(slowly()) as source:
+        await bucket.upload_from_stream_with_id(1, "f", source)
 
 
-class UploadStream(Scenario):
+async def write_to_a_stream(bucket: AsyncGridFSBucket) -> None:
     """The application writes and waits for things of its own."""
-
-    points = 8
-
-    async def prepare(self, bucket: AsyncGridFSBucket) -> None:
-        await bucket.upload_from_stream_with_id(0, "first", b"first")
-
-    async def run(self, bucket: AsyncGridFSBucket) -> None:
-        async with aclosing(slowly()) as source, bucket.open_upload_stream_with_id(1, "f") as stream:
-            async for data in source:
-                await stream.write(data)
+    async with aclosing(slowly()) as source, bucket.open_upload_stream_with_id(1, "f") as stream:
+        async for data in source:
+            await stream.write(data)
 
 
-class Replacement(Scenario):
+async def replace(bucket: AsyncGridFSBucket) -> None:
     """There is a file with this id: it has to stay as it is."""
-
-    points = 1
-
-    async def prepare(self, bucket: AsyncGridFSBucket) -> None:
-        await bucket.upload_from_stream_with_id(1, "f", CONTENT)
-
-    async def run(self, bucket: AsyncGridFSBucket) -> None:
-        with pytest.raises(PyMongoError):
-            await bucket.upload_from_stream_with_id(1, "g", b"other")
+    with pytest.raises(PyMongoError):
+        await bucket.upload_from_stream_with_id(1, "g", b"other")
 
 
-class ReplacementOfAnEmptyFile(Replacement):
-    """The same with a file whose chunks are not in the way."""
-
-    points = 2
-
-    async def prepare(self, bucket: AsyncGridFSBucket) -> None:
-        await bucket.upload_from_stream_with_id(1, "f", b"")
-
-
-class Deletion(Scenario):
-    """The document is deleted first, then the chunks."""
-
-    points = 2
-
-    async def prepare(self, bucket: AsyncGridFSBucket) -> None:
-        await bucket.upload_from_stream_with_id(1, "f", CONTENT)
-
-    async def run(self, bucket: AsyncGridFSBucket) -> None:
-        await bucket.delete(1)
-
-
-class DeletionByName(Deletion):
-    """The same for all files of a name."""
-
-    points = 3
-
-    async def prepare(self, bucket: AsyncGridFSBucket) -> None:
-        await bucket.upload_from_stream_with_id(1, "f", CONTENT)
-        await bucket.upload_from_stream_with_id(2, "f", CONTENT)
-
-    async def run(self, bucket: AsyncGridFSBucket) -> None:
-        await bucket.delete_by_name("f")
-
-
-class Abort(Scenario):
+async def abort(bucket: AsyncGridFSBucket) -> None:
     """The application gives up, and is cancelled meanwhile."""
-
-    points = 11
-
-    async def run(self, bucket: AsyncGridFSBucket) -> None:
-        stream = bucket.open_upload_stream_with_id(1, "f")
-        await stream.write(CONTENT)
-        await stream.abort()
+    stream = bucket.open_upload_stream_with_id(1, "f")
+    await stream.write(CONTENT)
+    await stream.abort()
 
 
-class Download(Scenario):
-    """The document, three batches of chunks."""
-
-    points = 4
-
-    async def prepare(self, bucket: AsyncGridFSBucket) -> None:
-        await bucket.upload_from_stream_with_id(1, "f", CONTENT)
-
-    async def run(self, bucket: AsyncGridFSBucket) -> None:
-        async with await bucket.open_download_stream(1) as stream:
-            assert await stream.read() == CONTENT
+async def download(bucket: AsyncGridFSBucket) -> None:
+    async with await bucket.open_download_stream(1) as stream:
+        assert await stream.read() == CONTENT
 
 
-SCENARIOS = [
-    UploadOfBytes,
-    UploadOfAStream,
-    UploadStream,
-    Replacement,
-    ReplacementOfAnEmptyFile,
-    Deletion,
-    DeletionByName,
-    Abort,
-    Download,
-]
+SCENARIOS = {
+    # A server and a connection, the indexes, four batches, the document.
+    "upload of bytes": Scenario(lambda bucket: bucket.upload_from_stream_with_id(1, "f", CONTENT), 12, is_upload=True),
+    "upload of a stream": Scenario(upload_a_stream, 8, {0: b"first"}, is_upload=True),
+    "upload stream": Scenario(write_to_a_stream, 8, {0: b"first"}, is_upload=True),
+    "replacement": Scenario(replace, 1, {1: CONTENT}),
+    # Chunks are not in the way.
+    "replacement of an empty file": Scenario(replace, 2, {1: b""}),
+    "deletion": Scenario(lambda bucket: bucket.delete(1), 2, {1: CONTENT}, deletes=True),
+    "deletion by name": Scenario(lambda bucket: bucket.delete_by_name("f"), 3, {1: CONTENT, 2: CONTENT}, deletes=True),
+    "abort": Scenario(abort, 11),
+    # The document, three batches of chunks.
+    "download": Scenario(download, 4, {1: CONTENT}),
+}
 everywhere = pytest.mark.parametrize("is_replica_set", [True, False], ids=["replica set", "standalone"])
 whenever = pytest.mark.parametrize("late", [False, True], ids=["while-waiting", "after-the-wake-up"])
 
@@ -194,47 +125,43 @@ async def check(files: StoredFiles, bucket: AsyncGridFSBucket, client: Client) -
 
 @everywhere
 @whenever
-@pytest.mark.parametrize("kind", SCENARIOS)
+@pytest.mark.parametrize("name", SCENARIOS)
 async def test_cancelled_at_each_await_point(
-    kind: type[Scenario], late: bool, is_replica_set: bool, anyio_backend_name: str, monkeypatch: pytest.MonkeyPatch
+    name: str, late: bool, is_replica_set: bool, anyio_backend_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("motorlite._gridfs.grid_out._READ_AHEAD", 8)
     # Trio cannot cancel a task that was already woken; the case does not exist there.
     late = late and anyio_backend_name == "asyncio"
+    scenario = SCENARIOS[name]
     async with stored_files(replica_set=is_replica_set) as (files, bucket, _):
-        await kind().prepare(bucket)
-        points = await count_suspensions(lambda: kind().run(bucket))
-    counted[f"GridFS {kind.__name__}, {anyio_backend_name}, {'late' if late else 'while waiting'}"] = points
-    assert points >= kind.points, f"only {points} await points are left of {kind.points}"
+        await scenario.prepare(bucket)
+        points = await count_suspensions(lambda: scenario.run(bucket))
+    counted[f"GridFS {name}, {anyio_backend_name}, {'late' if late else 'while waiting'}"] = points
+    assert points >= scenario.points, f"only {points} await points are left of {scenario.points}"
     for point in range(1, points + 1):
         async with stored_files(replica_set=is_replica_set) as (files, bucket, client):
-            await kind().prepare(bucket)
+            await scenario.prepare(bucket)
             files.delays.update(SLOW_INSERTS)
-            assert await cancel_at(lambda: kind().run(bucket), point, late=late)
+            assert await cancel_at(lambda: scenario.run(bucket), point, late=late)
             await settle()
             await check(files, bucket, client)
+            stored = [file["_id"] for file in files.files]
+            if scenario.is_upload and not late:
+                # Not even the document, which the server may have stored after the cancellation.
+                assert stored == list(scenario.before)
+            assert scenario.deletes or set(scenario.before) <= set(stored)
 
 
-@everywhere
-@pytest.mark.parametrize("point", range(1, 13))
-async def test_a_cancelled_upload_leaves_nothing(is_replica_set: bool, point: int) -> None:
-    async with stored_files(replica_set=is_replica_set) as (files, bucket, client):
-        files.delays.update(SLOW_INSERTS)
-        assert await cancel_at(lambda: bucket.upload_from_stream_with_id(1, "f", CONTENT), point, late=False)
-        await anyio.sleep(2)
-        # Not even the document, which the server may have stored after the cancellation.
-        assert (files.files, files.chunks) == ([], [])
-        with pytest.raises(NoFile):
-            await bucket.open_download_stream(1)
-        await check(files, bucket, client)
-
-
-async def test_a_document_that_may_still_arrive_keeps_its_chunks() -> None:
+@pytest.mark.parametrize("limit", [None, 50_000])
+async def test_a_document_that_may_still_arrive_keeps_its_chunks(limit: int | None) -> None:
     """Without retryable writes, and without a reply, nobody knows whether the document will be stored."""
     async with stored_files(replica_set=False) as (files, bucket, client):
         files.delays["insert fs.files"] = 60.0
+        started = anyio.current_time()
         with anyio.move_on_after(1):
-            await bucket.upload_from_stream_with_id(1, "f", CONTENT)
+            await bucket.upload_from_stream_with_id(1, "f", CONTENT, timeoutMS=limit)
+        # The pool waits for the reply as long as the server may take; the upload does not.
+        assert anyio.current_time() - started < 5
         assert len(files.chunks) == 8
         assert files.files == []
         await anyio.sleep(100)
@@ -287,16 +214,22 @@ async def test_the_deletion_is_limited_in_time() -> None:
 
 async def test_nothing_is_waited_for_without_a_server() -> None:
     async with stored_files() as (files, bucket, client):
+        notes: list[str] = []
         with anyio.move_on_after(60) as scope:
-            async with bucket.open_upload_stream_with_id(1, "f") as stream:
-                await stream.write(CONTENT)
-                files.deployment.step_down(None)
-                files.server.drop_connections()
-                await until(lambda: not client.topology_description.has_writable_server())
-                started = anyio.current_time()
-                scope.cancel()
-                await anyio.sleep_forever()
+            try:
+                async with bucket.open_upload_stream_with_id(1, "f") as stream:
+                    await stream.write(CONTENT)
+                    files.deployment.step_down(None)
+                    files.server.drop_connections()
+                    await until(lambda: not client.topology_description.has_writable_server())
+                    started = anyio.current_time()
+                    scope.cancel()
+                    await anyio.sleep_forever()
+            except BaseException as error:
+                notes = error.__notes__
+                raise
         assert anyio.current_time() == started
+        assert notes == ["there may be chunks without a file in db.fs.chunks: no server is known that takes writes"]
 
 
 async def test_a_timed_out_upload_is_left_as_the_specification_demands() -> None:

@@ -13,7 +13,7 @@ from weakref import WeakSet
 import anyio.lowlevel
 from bson.binary import Binary
 
-from motorlite import AsyncMongoClient
+from motorlite import AsyncCollection, AsyncMongoClient
 from motorlite._base.values import ServerFacts
 from motorlite._client.core import Core
 from motorlite._client.leftovers import LostCursors, LostTransactions
@@ -281,3 +281,6 @@ def batch(documents: list[Any], cursor_id: int = 0, field: str = "firstBatch") -
 def next_batch(documents: list[Any], cursor_id: int = 0) -> dict[str, Any]:
     """A reply to getMore."""
     return batch(documents, cursor_id, "nextBatch")
+
+
+Collection = AsyncCollection[Any]

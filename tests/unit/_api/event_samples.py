@@ -87,18 +87,12 @@ WITH_EVERYTHING: tuple[Sample, ...] = (
         events.CircuitBreakerOpenedEvent(ADDRESS, 20, 11, 5.0),
         "Circuit breaker of db.example:27018 opened: 11 of 20 attempts failed. Probes pass after 5000.0 ms",
     ),
-    (
-        events.CircuitBreakerHalfOpenedEvent(ADDRESS),
-        "Circuit breaker of db.example:27018 lets probes pass",
-    ),
+    (events.CircuitBreakerHalfOpenedEvent(ADDRESS), "Circuit breaker of db.example:27018 lets probes pass"),
     (
         events.CircuitBreakerClosedEvent(ADDRESS, 2),
         "Circuit breaker of db.example:27018 closed after 2 successful probes",
     ),
-    (
-        events.OperationStartedEvent("insert", "shop", "goods", 8),
-        'Operation "insert" with ID 8 on shop.goods started',
-    ),
+    (events.OperationStartedEvent("insert", "shop", "goods", 8), 'Operation "insert" with ID 8 on shop.goods started'),
     (
         events.OperationSucceededEvent(0.0015, "insert", "shop", "goods", 8),
         'Operation "insert" with ID 8 on shop.goods succeeded in 1.5 ms',
@@ -150,22 +144,13 @@ WITH_EVERYTHING: tuple[Sample, ...] = (
         events.PoolCreatedEvent(ADDRESS, {"maxPoolSize": 5, "minPoolSize": 1, "maxIdleTimeMS": 10000}),
         "Connection pool created for db.example:27018 using options maxIdleTimeMS=10000, minPoolSize=1, maxPoolSize=5",
     ),
-    (
-        events.PoolReadyEvent(ADDRESS),
-        "Connection pool ready for db.example:27018",
-    ),
+    (events.PoolReadyEvent(ADDRESS), "Connection pool ready for db.example:27018"),
     (
         events.PoolClearedEvent(ADDRESS, SERVICE),
         "Connection pool for db.example:27018 cleared for serviceId 00000000000000000000000b",
     ),
-    (
-        events.PoolClosedEvent(ADDRESS),
-        "Connection pool closed for db.example:27018",
-    ),
-    (
-        events.ConnectionCreatedEvent(ADDRESS, 3),
-        "Connection created: address=db.example:27018, driver-generated ID=3",
-    ),
+    (events.PoolClosedEvent(ADDRESS), "Connection pool closed for db.example:27018"),
+    (events.ConnectionCreatedEvent(ADDRESS, 3), "Connection created: address=db.example:27018, driver-generated ID=3"),
     (
         events.ConnectionReadyEvent(ADDRESS, 3, 0.25),
         "Connection ready: address=db.example:27018, driver-generated ID=3, established in=250.0 ms",
@@ -177,10 +162,7 @@ WITH_EVERYTHING: tuple[Sample, ...] = (
             "using the connection. Error: NetworkTimeout: late"
         ),
     ),
-    (
-        events.ConnectionCheckOutStartedEvent(ADDRESS),
-        "Checkout started for connection to db.example:27018",
-    ),
+    (events.ConnectionCheckOutStartedEvent(ADDRESS), "Checkout started for connection to db.example:27018"),
     (
         events.ConnectionCheckOutFailedEvent(ADDRESS, "connectionError", 0.5, NetworkTimeout("late")),
         (
@@ -211,10 +193,7 @@ WITH_EVERYTHING: tuple[Sample, ...] = (
             "duration=250.0 ms. Error: NetworkTimeout: late"
         ),
     ),
-    (
-        events.TopologyOpenedEvent(TOPOLOGY),
-        "Starting monitoring for topology with ID 00000000000000000000000a",
-    ),
+    (events.TopologyOpenedEvent(TOPOLOGY), "Starting monitoring for topology with ID 00000000000000000000000a"),
     (
         events.TopologyDescriptionChangedEvent(TOPOLOGY, BEFORE, AFTER),
         (
@@ -222,22 +201,10 @@ WITH_EVERYTHING: tuple[Sample, ...] = (
             "description: 'after'"
         ),
     ),
-    (
-        events.TopologyClosedEvent(TOPOLOGY),
-        "Stopped monitoring for topology with ID 00000000000000000000000a",
-    ),
-    (
-        events.ServerOpeningEvent(TOPOLOGY, ADDRESS),
-        f"Starting monitoring for server db.example:27018 {_IN_TOPOLOGY}",
-    ),
-    (
-        events.ServerDescriptionChangedEvent(TOPOLOGY, ADDRESS, UNKNOWN, UNKNOWN),
-        None,
-    ),
-    (
-        events.ServerClosedEvent(TOPOLOGY, ADDRESS),
-        f"Stopped monitoring for server db.example:27018 {_IN_TOPOLOGY}",
-    ),
+    (events.TopologyClosedEvent(TOPOLOGY), "Stopped monitoring for topology with ID 00000000000000000000000a"),
+    (events.ServerOpeningEvent(TOPOLOGY, ADDRESS), f"Starting monitoring for server db.example:27018 {_IN_TOPOLOGY}"),
+    (events.ServerDescriptionChangedEvent(TOPOLOGY, ADDRESS, UNKNOWN, UNKNOWN), None),
+    (events.ServerClosedEvent(TOPOLOGY, ADDRESS), f"Stopped monitoring for server db.example:27018 {_IN_TOPOLOGY}"),
     (
         events.ServerHeartbeatStartedEvent(ADDRESS, False),
         f"Heartbeat started {_HEARTBEAT} {_IN_TOPOLOGY}. Awaited: False",
@@ -263,22 +230,13 @@ WITH_LITTLE: tuple[Sample, ...] = (
             "ID is 2. Command: {}"
         ),
     ),
-    (
-        events.OperationStartedEvent("runCommand", "admin", None, 2),
-        'Operation "runCommand" with ID 2 on admin started',
-    ),
+    (events.OperationStartedEvent("runCommand", "admin", None, 2), 'Operation "runCommand" with ID 2 on admin started'),
     (
         events.DegradedEvent("find", 8, None, WaitQueueFullError("full")),
         '"find" with operation ID 8 was refused: a fallback answered. Error: WaitQueueFullError: full',
     ),
-    (
-        events.PoolCreatedEvent(_SOCKET, {}),
-        "Connection pool created for /tmp/mongodb.sock",
-    ),
-    (
-        events.PoolClearedEvent(_SOCKET),
-        "Connection pool for /tmp/mongodb.sock cleared",
-    ),
+    (events.PoolCreatedEvent(_SOCKET, {}), "Connection pool created for /tmp/mongodb.sock"),
+    (events.PoolClearedEvent(_SOCKET), "Connection pool for /tmp/mongodb.sock cleared"),
     (
         events.ConnectionClosedEvent(_SOCKET, 1, "idle"),
         (

@@ -13,56 +13,28 @@ from motorlite._operations.commands import RunCommand
 from motorlite._operations.counts import Count, Explain
 from motorlite._operations.find import Find
 from motorlite._operations.single_writes import Insert
-from tests.support.handles import HANDLES
+from motorlite.gridfs import AsyncGridFS, AsyncGridFSBucket, AsyncGridIn, AsyncGridOut, AsyncGridOutCursor
+from tests.support.handles import HANDLES, methods, sends
 from tests.support.retries_document import SECTIONS, Call, sent_by
 
 if TYPE_CHECKING:
     from motorlite._operations.contract import Operation
 
-# Asynchronous, but without a command of their own.
-SILENT = {"AsyncCursor.add_option", "AsyncMongoClient.aconnect"}
-# Not asynchronous, but the cursor they return sends the command.
-CURSORS = {
-    "AsyncMongoClient": {"list_databases", "watch"},
-    "AsyncDatabase": {"aggregate", "cursor_command", "list_collections", "watch"},
-    "AsyncCollection": {
-        "aggregate",
-        "aggregate_raw_batches",
-        "find",
-        "find_raw_batches",
-        "list_indexes",
-        "list_search_indexes",
-        "watch",
-    },
-    "AsyncCursor": {"batches"},
-    "AsyncCommandCursor": {"batches"},
-}
-
+GRIDFS = (AsyncGridFS, AsyncGridFSBucket, AsyncGridIn, AsyncGridOut, AsyncGridOutCursor)
+DESCRIBED = (*HANDLES, *GRIDFS)
 # More to say than the sentences below.
 LONGER = {
-    "AsyncChangeStream.close",
-    "AsyncChangeStream.next",
-    "AsyncChangeStream.to_list",
-    "AsyncClientSession.abort_transaction",
-    "AsyncClientSession.commit_transaction",
-    "AsyncClientSession.end_session",
-    "AsyncClientSession.with_transaction",
-    "AsyncChangeStream.try_next",
-    "AsyncCollection.aggregate",
-    "AsyncCollection.aggregate_raw_batches",
-    "AsyncCollection.bulk_write",
-    "AsyncCollection.insert_many",
-    "AsyncCollection.watch",
-    "AsyncCommandCursor.close",
-    "AsyncCursor.close",
-    "AsyncCursor.rewind",
-    "AsyncDatabase.aggregate",
-    "AsyncDatabase.command",
-    "AsyncMongoClient.bulk_write",
-    "AsyncDatabase.create_collection",
-    "AsyncDatabase.cursor_command",
-    "AsyncDatabase.watch",
-    "AsyncMongoClient.watch",
+    f"{kind}.{name}"
+    for kind, names in {
+        "AsyncChangeStream": ("close", "next", "to_list", "try_next"),
+        "AsyncClientSession": ("abort_transaction", "commit_transaction", "end_session", "with_transaction"),
+        "AsyncCollection": ("aggregate", "aggregate_raw_batches", "bulk_write", "insert_many", "watch"),
+        "AsyncCommandCursor": ("close",),
+        "AsyncCursor": ("close", "rewind"),
+        "AsyncDatabase": ("aggregate", "command", "create_collection", "cursor_command", "watch"),
+        "AsyncMongoClient": ("bulk_write", "watch"),
+    }.items()
+    for name in names
 }
 # Where it says what overload errors and retryable reads and writes are, and how often they are repeated.
 LINK = "(docs/retries.md)"
@@ -100,33 +72,21 @@ def sentence(operation: Operation[Any]) -> str:
     return f"overload errors only {LINK}."
 
 
-def methods(kind: type[Any]) -> dict[str, Any]:
-    names = [name for name in dir(kind) if not name.startswith("_")]
-    return {name: found for name in names if callable(found := inspect.getattr_static(kind, name))}
-
-
 def retries_of(method: Any) -> str | None:
     """The line of a docstring about retries."""
     found = re.search(r"^Retries: (.*)(?:\n\n|\Z)", inspect.getdoc(method) or "", re.MULTILINE)
     return found[1] if found else None
 
 
-def sends(kind: type[Any], name: str, method: Any) -> bool:
-    if f"{kind.__name__}.{name}" in SILENT:
-        return False
-    return inspect.iscoroutinefunction(method) or name in CURSORS.get(kind.__name__, ())
-
-
-@pytest.mark.parametrize("kind", HANDLES)
-def test_methods_that_send_say_how_they_are_retried(kind: type[Any]) -> None:
-    silent = [name for name, method in methods(kind).items() if sends(kind, name, method) and not retries_of(method)]
-    assert silent == []
-
-
-@pytest.mark.parametrize("kind", HANDLES)
-def test_other_methods_do_not(kind: type[Any]) -> None:
-    loud = [name for name, method in methods(kind).items() if not sends(kind, name, method) and retries_of(method)]
-    assert loud == []
+@pytest.mark.parametrize("kind", DESCRIBED)
+def test_methods_that_send_say_how_they_are_retried_and_others_do_not(kind: type[Any]) -> None:
+    assert methods(kind)
+    wrong = [
+        name for name, method in methods(kind).items() if sends(kind, name, method) is not bool(retries_of(method))
+    ]
+    assert wrong == []
+    described = methods(kind).items()
+    wrong = [name for name, method in described if sends(kind, name, method) is not bool(retries_of(method))]
 
 
 async def operations(method: str) -> list[Operation[Any]]:
@@ -167,20 +127,22 @@ def test_the_sentence(operation: Operation[Any], expected: str) -> None:
     assert sentence(operation) == expected
 
 
-@pytest.mark.parametrize("kind", HANDLES)
+@pytest.mark.parametrize("kind", DESCRIBED)
 def test_everything_public_has_a_docstring(kind: type[Any]) -> None:
-    names = [name for name in dir(kind) if not name.startswith("_")]
+    names = [name for name in dir(kind) if not name.startswith("_") and (kind, name) != (AsyncGridOut, "closed")]
     bare = [name for name in names if not inspect.getdoc(inspect.getattr_static(kind, name))]
     assert bare == []
+    assert inspect.getdoc(kind)
 
 
-@pytest.mark.parametrize("kind", HANDLES)
+@pytest.mark.parametrize("kind", DESCRIBED)
 def test_arguments_are_described(kind: type[Any]) -> None:
     missing = []
     for name, method in methods(kind).items():
         text = inspect.getdoc(method) or ""
         parameters = list(inspect.signature(method).parameters)[1:]
-        if "\nArgs:" in text:
+        is_own = method.__module__.startswith("motorlite._gridfs")
+        if "\nArgs:" in text or is_own:
             missing += [
                 f"{name}: {each}" for each in parameters if not re.search(rf"^    {each}: ", text, re.MULTILINE)
             ]
@@ -190,14 +152,8 @@ def test_arguments_are_described(kind: type[Any]) -> None:
 
 
 WRITES = (
-    "insert_one",
-    "insert_many",
-    "replace_one",
-    "update_one",
-    "update_many",
-    "bulk_write",
-    "find_one_and_replace",
-    "find_one_and_update",
+    *("insert_one", "insert_many", "replace_one", "update_one", "update_many", "bulk_write"),
+    *("find_one_and_replace", "find_one_and_update"),
 )
 
 

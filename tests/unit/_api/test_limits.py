@@ -42,13 +42,6 @@ def test_the_operation_wins_over_what_is_inherited(core: FakeCore) -> None:
     assert parts(time_limits.deadline(core, 5.0, 10_000)) == (1010.0, inf, 10.0)
 
 
-def test_zero_is_no_limit(core: FakeCore) -> None:
-    assert parts(time_limits.deadline(core, 5.0, 0)) == (inf, inf, inf)
-    # The rules of client-side operations timeout hold all the same.
-    assert time_limits.deadline(core, inf).is_set
-    assert not time_limits.deadline(core, None).is_set
-
-
 @pytest.mark.parametrize(("value", "error"), [(-1, ValueError), (nan, ValueError), ("1", TypeError), (True, TypeError)])
 def test_wrong_values_name_option_value_and_what_is_allowed(value: Any, error: type[Exception]) -> None:
     with pytest.raises(error, match=r"timeoutMS must be .*, not .*"):
@@ -78,27 +71,21 @@ class TestInALoop:
             assert parts(time_limits.deadline(core, None, 1000)) == (core.time + 1, inf, 1.0)
             assert parts(time_limits.deadline(core, None, 0)) == (core.time + 3, inf, 3.0)
 
-    async def test_an_inner_block_cannot_outlast_the_outer_one(self, core: FakeCore) -> None:
+    async def test_the_end_of_a_block_is_that_of_its_beginning(self, core: FakeCore) -> None:
         start = core.time = anyio.current_time()
         with motorlite.timeout(3):
             await anyio.sleep(1)
-            with motorlite.timeout(10):
-                assert time_limits.deadline(core, None).expires_at == start + 3
             with motorlite.timeout(1):
                 assert time_limits.deadline(core, None).expires_at == start + 2
-            assert time_limits.deadline(core, None).expires_at == start + 3
+            with motorlite.timeout(10):
+                assert time_limits.deadline(core, None).expires_at == start + 3
 
-    async def test_none_changes_nothing_and_zero_is_no_limit(self, core: FakeCore) -> None:
-        with motorlite.timeout(None):
-            assert time_limits.deadline(core, 5.0).timeout == 5.0
-            assert not time_limits.is_timeout_set(None, None)
+    async def test_zero_is_no_limit_but_set(self, core: FakeCore) -> None:
+        found = time_limits.deadline(core, 5.0, 0)
+        assert (parts(found), found.is_set) == ((inf, inf, inf), True)
         with motorlite.timeout(0):
             found = time_limits.deadline(core, 5.0)
-            assert parts(found) == (inf, inf, inf)
-            # As timeoutMS=0: the rules of client-side operations timeout hold.
-            assert found.is_set
-            assert time_limits.deadline(core, None).is_set
-            assert time_limits.is_timeout_set(None, None)
+            assert (parts(found), found.is_set) == ((inf, inf, inf), True)
             # A cursor that was opened outside of the block.
             assert time_limits.continued(core, NO_DEADLINE).is_set
 
@@ -178,22 +165,17 @@ class TestInALoop:
         core.time = start + 1
         with time_limits.within(lifetime):
             found = time_limits.deadline(core, 100.0)
-            assert parts(found) == (start + 5, inf, 5.0)
-            assert found.is_set
-            with motorlite.timeout(2):
-                assert time_limits.deadline(core, None).expires_at == start + 2
-        with motorlite.timeout(2), time_limits.within(lifetime):
-            assert time_limits.deadline(core, None).expires_at == start + 2
-        with motorlite.timeout(9), time_limits.within(lifetime):
-            assert time_limits.deadline(core, None).expires_at == start + 5
-        assert time_limits.deadline(core, None) is NO_DEADLINE
+            assert (parts(found), found.is_set) == ((start + 5, inf, 5.0), True)
+        for seconds, expected in ((2, (start + 2, inf, 2.0)), (9, (start + 5, inf, 5.0))):
+            with motorlite.timeout(seconds), time_limits.within(lifetime):
+                assert parts(time_limits.deadline(core, None)) == expected
+            with time_limits.within(lifetime), motorlite.timeout(seconds):
+                assert parts(time_limits.deadline(core, None)) == expected
         with time_limits.within(NO_DEADLINE):
             assert not time_limits.is_timeout_set(None, None)
         with time_limits.within(time_limits.deadline(core, 5.0, 0)):
             found = time_limits.deadline(core, 5.0)
-            assert parts(found) == (inf, inf, inf)
-            # The rules of client-side operations timeout hold all the same.
-            assert found.is_set
+            assert (parts(found), found.is_set) == ((inf, inf, inf), True)
 
     async def test_close_is_refreshed_after_the_end(self, core: FakeCore) -> None:
         with motorlite.timeout(2):

@@ -1,13 +1,16 @@
+"""Names that a client, a database or a collection does not have."""
+
 from __future__ import annotations
 
 import inspect
+import re
 from typing import Any
 
 import pytest
 
+import motorlite
 from motorlite import AsyncCollection, AsyncDatabase, AsyncMongoClient
 from motorlite._api.missing import not_callable
-from tests.support.fake_core import fake_client
 
 
 @pytest.mark.parametrize(
@@ -25,10 +28,32 @@ from tests.support.fake_core import fake_client
         (lambda c: c.app.name_(), "AsyncDatabase has no method 'name_' ("),
     ],
 )
-def test_a_method_that_does_not_exist(call: Any, message: str) -> None:
-    with pytest.raises(TypeError) as caught:
-        call(fake_client()[0])
-    assert message in str(caught.value)
+def test_a_method_that_does_not_exist(client: AsyncMongoClient, call: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=re.escape(message)):
+        call(client)
+
+
+@pytest.mark.parametrize(
+    ("holder", "message"),
+    [
+        (lambda client: client, "AsyncMongoClient has no attribute '_other'; a database of that name is client['_o"),
+        (lambda client: client.d, "AsyncDatabase has no attribute '_other'; a collection of that name is database['"),
+        (lambda client: client.d.c, "AsyncCollection has no attribute '_other'; a collection of that name is collec"),
+    ],
+)
+def test_names_with_an_underscore_are_no_handles(client: AsyncMongoClient, holder: Any, message: str) -> None:
+    assert not hasattr(holder(client), "_other")
+    with pytest.raises(AttributeError, match=re.escape(message)):
+        _ = holder(client)._other
+
+
+def test_a_database_or_collection_may_have_the_name_of_a_feature(client: AsyncMongoClient) -> None:
+    assert client["watch"]["bulk_write"]["watch"].full_name == "watch.bulk_write.watch"
+    assert client.d.bulk_write.full_name == "d.bulk_write"
+
+
+def test_no_public_name_is_there_twice() -> None:
+    assert sorted(motorlite.__all__) == sorted(set(motorlite.__all__))
 
 
 def test_only_methods_are_suggested() -> None:
@@ -43,11 +68,9 @@ def test_methods_have_the_name_of_their_public_class(owner: type) -> None:
         if not name.startswith("_") and name not in ("watch", "with_options")
     }
     own.pop("aclose", None)  # another name of close
-    own.pop("aclose", None)  # another name of close
     assert own == {name: f"{owner.__name__}.{name}" for name in own}
 
 
-def test_python_says_it_too() -> None:
-    collection: Any = fake_client()[0].app.things
+def test_python_says_it_too(coll: Any) -> None:
     with pytest.raises(TypeError, match=r"AsyncCollection\.update_one\(\) missing 1 required positional argument"):
-        collection.update_one({})
+        coll.update_one({})

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
+from itertools import product
 from math import inf
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -76,19 +77,6 @@ async def test_the_nearer_end_wins(core: FakeCore, theirs: float, ours: float, e
         assert parts(time_limits.deadline(core, 100.0)) == parts(found)
 
 
-async def test_zero_is_no_limit(core: FakeCore) -> None:
-    with pymongo.timeout(0):
-        assert time_limits.is_timeout_set(None, None)
-        found = time_limits.deadline(core, 5.0)
-        assert parts(found) == (inf, inf)
-        # As timeoutMS=0: the rules of client-side operations timeout hold.
-        assert found.is_set
-    # As in PyMongo, it lifts the block around it.
-    with pymongo.timeout(5), pymongo.timeout(0):
-        found = time_limits.deadline(core, None)
-        assert (found.expires_at, found.is_set) == (inf, True)
-
-
 async def test_none_of_both_is_none(core: FakeCore) -> None:
     with pymongo.timeout(5), pymongo.timeout(None), motorlite.timeout(4), motorlite.timeout(None):
         assert time_limits.deadline(core, None) is NO_DEADLINE
@@ -129,22 +117,6 @@ async def test_what_is_set_inside_of_zero_ends_with_the_blocks_around_it(core: F
                 assert time_limits.deadline(core, 100.0).expires_at == core.time + 5
 
 
-async def test_none_alone_changes_nothing(core: FakeCore) -> None:
-    with pymongo.timeout(None):
-        assert time_limits.deadline(core, None) is NO_DEADLINE
-        assert parts(time_limits.deadline(core, 5.0)) == (core.time + 5, 5.0)
-        assert not time_limits.is_timeout_set(None, None)
-
-
-async def test_nested_blocks(core: FakeCore) -> None:
-    with pymongo.timeout(5):
-        with pymongo.timeout(3):
-            assert time_limits.deadline(core, None).expires_at == core.time + 3
-        with pymongo.timeout(10):
-            assert time_limits.deadline(core, None).expires_at == core.time + 5
-        assert time_limits.deadline(core, None).expires_at == core.time + 5
-
-
 async def test_none_in_a_block_lifts_it_but_caps_what_is_set_inside(core: FakeCore) -> None:
     with pymongo.timeout(5), pymongo.timeout(None):
         assert time_limits.deadline(core, None) is NO_DEADLINE
@@ -168,13 +140,15 @@ async def test_it_does_as_pymongo_does(core: FakeCore) -> None:
         with _csot._TimeoutContext(inherited):
             return _csot.remaining()
 
-    for first in (None, 0, 2, 6):
-        for second in (None, 0, 1, 3, 8):
-            with pymongo.timeout(first), pymongo.timeout(second):
-                for inherited in (None, 4.0, inf):
-                    left = remaining(0 if inherited == inf else inherited)
-                    expected = inf if left is None else core.time + left
-                    assert time_limits.deadline(core, inherited).expires_at == expected, (first, second, inherited)
+    for first, second, inherited in product((None, 0, 2, 6), (None, 0, 1, 3, 8), (None, 4.0, inf)):
+        with pymongo.timeout(first), pymongo.timeout(second):
+            left = remaining(0 if inherited == inf else inherited)
+            expected = inf if left is None else core.time + left
+            found = time_limits.deadline(core, inherited)
+            assert found.expires_at == expected, (first, second, inherited)
+            # Without a limit, the rules of client-side operations timeout may hold, as with timeoutMS=0.
+            is_set = _csot.get_timeout() is not None or inherited is not None
+            assert (found.is_set, time_limits.is_timeout_set(inherited, None)) == (is_set, is_set)
 
 
 async def test_later_steps_and_close(core: FakeCore) -> None:

@@ -6,9 +6,8 @@ import re
 
 import pytest
 
-from tests.support.handles import HANDLES
+from tests.support.handles import HANDLES, methods, sends
 from tests.support.retries_document import ELSEWHERE, FILE, SECTIONS, Call, document, sent_by
-from tests.unit._api.test_docstrings import methods, sends
 
 CALLS = [call for calls in SECTIONS.values() for call in calls]
 

@@ -13,12 +13,11 @@ from motorlite._api.turns import TURN, Turns
 from motorlite._base.deadline import NO_DEADLINE
 from motorlite._operations.slices import ITEMS
 from motorlite.errors import BulkWriteError, ExecutionTimeout
-from tests.support.fake_core import FakeCore, fake_client
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
-    from motorlite import AsyncCollection
+    from tests.support.fake_core import Collection, FakeCore
 
 pytestmark = pytest.mark.anyio
 
@@ -72,10 +71,13 @@ class Value:
     """Takes its time when it is encoded."""
 
 
-def setup() -> tuple[AsyncCollection[Any], FakeCore, Work]:
-    client, core = fake_client()
-    work = Work(core)
+@pytest.fixture
+def work(core: FakeCore) -> Work:
+    return Work(core)
 
+
+@pytest.fixture
+def coll(coll: Collection, work: Work) -> Collection:
     class Encoder(TypeEncoder):
         python_type = Value
 
@@ -83,8 +85,7 @@ def setup() -> tuple[AsyncCollection[Any], FakeCore, Work]:
             work.step()
             return 1
 
-    options = CodecOptions[Any](type_registry=TypeRegistry([Encoder()]))
-    return client.d.c.with_options(codec_options=options), core, work
+    return coll.with_options(codec_options=CodecOptions[Any](type_registry=TypeRegistry([Encoder()])))
 
 
 def answered(work: Work, **fields: Any) -> Any:
@@ -96,8 +97,7 @@ def answered(work: Work, **fields: Any) -> Any:
     return answer
 
 
-async def test_insert_many() -> None:
-    collection, core, work = setup()
+async def test_insert_many(coll: Collection, core: FakeCore, work: Work) -> None:
     core.reply(answered(work))
 
     def documents() -> Iterator[Any]:
@@ -105,7 +105,7 @@ async def test_insert_many() -> None:
             work.step()
             yield Part(work, value=Value())
 
-    result = await collection.insert_many(documents())
+    result = await coll.insert_many(documents())
     assert len(set(result.inserted_ids)) == COUNT
     assert core.last.operation.count == COUNT  # type: ignore[attr-defined]
     # Made, looked at, encoded and freed.
@@ -113,17 +113,15 @@ async def test_insert_many() -> None:
     assert work.longest < BOUND
 
 
-async def test_a_list_that_nobody_else_has_is_freed_in_slices() -> None:
-    collection, core, work = setup()
+async def test_a_list_that_nobody_else_has_is_freed_in_slices(coll: Collection, core: FakeCore, work: Work) -> None:
     core.reply(answered(work))
-    writing = collection.insert_many([Part(work, _id=n) for n in range(COUNT)])
+    writing = coll.insert_many([Part(work, _id=n) for n in range(COUNT)])
     await writing
     assert work.longest < BOUND
     assert core.time > 1000 + 1.9 * COUNT * STEP
 
 
-async def test_bulk_write() -> None:
-    collection, core, work = setup()
+async def test_bulk_write(coll: Collection, core: FakeCore, work: Work) -> None:
     core.reply(answered(work), answered(work, nModified=0), answered(work))
     requests = [
         kind
@@ -134,15 +132,13 @@ async def test_bulk_write() -> None:
             DeleteOne({"_id": n, "x": Value()}),
         )
     ]
-    result = await collection.bulk_write(requests, ordered=False)
+    result = await coll.bulk_write(requests, ordered=False)
     assert (result.inserted_count, result.matched_count, result.deleted_count) == (COUNT, COUNT, COUNT)
     assert work.turns >= 4 * COUNT * STEP / BOUND
     assert work.longest < BOUND
 
 
-async def test_a_reply_with_many_errors() -> None:
-    collection, core, work = setup()
-
+async def test_a_reply_with_many_errors(coll: Collection, core: FakeCore, work: Work) -> None:
     class Error(dict[str, Any]):
         def __getitem__(self, key: str) -> Any:
             work.step()
@@ -151,79 +147,75 @@ async def test_a_reply_with_many_errors() -> None:
     errors = [Error(index=n, code=11000, errmsg="duplicate") for n in range(COUNT)]
     core.reply(answered(work, n=0, writeErrors=errors))
     with pytest.raises(BulkWriteError) as caught:
-        await collection.insert_many([{"_id": n} for n in range(COUNT)], ordered=False)
+        await coll.insert_many([{"_id": n} for n in range(COUNT)], ordered=False)
     details: Any = caught.value.details
     assert [error["index"] for error in details["writeErrors"]] == list(range(COUNT))
     assert details["nInserted"] == 0
     assert work.longest < BOUND
 
 
-async def test_many_upserts_and_a_write_concern_error_are_counted_once() -> None:
-    collection, core, work = setup()
+async def test_many_upserts_and_a_write_concern_error_are_counted_once(
+    coll: Collection, core: FakeCore, work: Work
+) -> None:
     upserted = [{"index": n, "_id": n} for n in range(ITEMS * 3)]
     concern_error = {"code": 64, "errmsg": "waiting for replication timed out"}
     core.reply(answered(work, nModified=7, upserted=upserted, writeConcernError=concern_error))
     requests = [UpdateOne({"_id": n}, {"$set": {"x": 1}}, upsert=True) for n in range(COUNT)]
     with pytest.raises(BulkWriteError) as caught:
-        await collection.bulk_write(requests)
+        await coll.bulk_write(requests)
     details: Any = caught.value.details
     assert details["upserted"] == upserted
     assert (details["nUpserted"], details["nMatched"], details["nModified"]) == (ITEMS * 3, COUNT - ITEMS * 3, 7)
     assert details["writeConcernErrors"] == [concern_error]
 
 
-async def test_small_writes_take_one_turn() -> None:
-    collection, core, work = setup()
+async def test_small_writes_take_one_turn(coll: Collection, core: FakeCore, work: Work) -> None:
     core.reply(answered(work), answered(work))
-    await collection.insert_many([Part(work, value=Value()) for _ in range(20)])
-    await collection.bulk_write([InsertOne(Part(work, value=Value())) for _ in range(20)])
+    await coll.insert_many([Part(work, value=Value()) for _ in range(20)])
+    await coll.bulk_write([InsertOne(Part(work, value=Value())) for _ in range(20)])
     assert work.turns == 0
 
 
-async def test_the_deadline_counts_in_between() -> None:
-    collection, core, work = setup()
+async def test_the_deadline_counts_in_between(coll: Collection, core: FakeCore, work: Work) -> None:
     with pytest.raises(ExecutionTimeout) as caught:
-        await collection.insert_many([Part(work, _id=n) for n in range(COUNT)], timeoutMS=100)
+        await coll.insert_many([Part(work, _id=n) for n in range(COUNT)], timeoutMS=100)
     assert caught.value.timeout
     assert (caught.value.phase, caught.value.client_limit) == ("before sending", 0.1)
     assert core.executor.sent == []
     assert work.turns < 15
     updates = [UpdateOne({"_id": n}, {"$set": {"x": Value()}}) for n in range(COUNT)]
     with pytest.raises(ExecutionTimeout):
-        await collection.bulk_write(updates, timeoutMS=100)
+        await coll.bulk_write(updates, timeoutMS=100)
     assert core.executor.sent == []
 
 
-async def test_the_deadline_between_two_batches() -> None:
-    collection, core, work = setup()
+async def test_the_deadline_between_two_batches(coll: Collection, core: FakeCore, work: Work) -> None:
     core.reply(answered(work))
     requests: list[Any] = [
         InsertOne({"_id": 1}),
         *(UpdateOne({"_id": n}, {"$set": {"x": Value()}}) for n in range(COUNT)),
     ]
     with pytest.raises(ExecutionTimeout) as caught:
-        await collection.bulk_write(requests, timeoutMS=100)
+        await coll.bulk_write(requests, timeoutMS=100)
     assert core.names == ["insert"]
     assert caught.value.partial_result is not None
     assert caught.value.partial_result.inserted_count == 1
 
 
-async def test_what_is_written_is_no_timeout() -> None:
+async def test_what_is_written_is_no_timeout(coll: Collection, core: FakeCore, work: Work) -> None:
     """Merging the reply and freeing the documents goes on past the deadline."""
-    collection, core, work = setup()
 
     def late(sent: Any) -> dict[str, Any]:
         core.time += 10
         return {"ok": 1, "n": COUNT}
 
     core.reply(late)
-    result = await collection.insert_many((Part(work, _id=n) for n in range(COUNT)), timeoutMS=5000)
+    result = await coll.insert_many((Part(work, _id=n) for n in range(COUNT)), timeoutMS=5000)
     assert len(result.inserted_ids) == COUNT
     assert work.turns > COUNT * STEP / BOUND
 
 
-async def test_cancellation_counts_in_between() -> None:
-    collection, core, work = setup()
+async def test_cancellation_counts_in_between(coll: Collection, core: FakeCore, work: Work) -> None:
     with CancelScope() as scope:
         checkpoint = core.checkpoint
 
@@ -233,14 +225,13 @@ async def test_cancellation_counts_in_between() -> None:
             await checkpoint()
 
         core.checkpoint = cancel  # type: ignore[method-assign]
-        await collection.insert_many([Part(work, value=Value()) for _ in range(COUNT)])
+        await coll.insert_many([Part(work, value=Value()) for _ in range(COUNT)])
     assert scope.cancelled_caught
     assert work.turns == 6
     assert core.executor.sent == []
 
 
-async def test_restart() -> None:
-    core = FakeCore()
+async def test_restart(core: FakeCore) -> None:
     turns = Turns(core, NO_DEADLINE)
 
     def slices() -> Generator[None, None, str]:

@@ -6,10 +6,6 @@ from motorlite import gridfs
 from motorlite.gridfs import errors
 
 
-def test_all_names_are_there() -> None:
-    assert [name for name in gridfs.__all__ if not hasattr(gridfs, name)] == []
-
-
 def test_errors_are_in_both_modules() -> None:
     for name in errors.__all__:
         assert getattr(gridfs, name) is getattr(errors, name)

@@ -12,20 +12,11 @@ from bson.raw_bson import RawBSONDocument
 from motorlite import DeleteMany, DeleteOne, InsertOne, ReplaceOne, UpdateMany, UpdateOne, WriteConcern
 from motorlite.errors import BulkWriteError, InvalidOperation, NetworkTimeout, OperationFailure, WriteConcernError
 from tests.support import fake_core
-from tests.support.fake_core import FakeCore, fake_client
 
 if TYPE_CHECKING:
-    from motorlite import AsyncCollection
+    from tests.support.fake_core import Collection, FakeCore
 
 pytestmark = pytest.mark.anyio
-
-Things = tuple["AsyncCollection[Any]", FakeCore]
-
-
-@pytest.fixture
-def things() -> Things:
-    client, core = fake_client()
-    return client.app.things, core
 
 
 @pytest.fixture
@@ -37,8 +28,7 @@ def documents(sent: fake_core.Sent) -> list[dict[str, Any]]:
     return [decode(data) for data in sent.sequences[0].documents]
 
 
-async def test_insert_many(things: Things) -> None:
-    coll, core = things
+async def test_insert_many(coll: Collection, core: FakeCore) -> None:
     core.reply({"ok": 1, "n": 3})
     given: list[Any] = [{"a": 1}, {"_id": None}, RawBSONDocument(encode({"_id": 5}))]
     result = await coll.insert_many(iter(given))
@@ -49,9 +39,7 @@ async def test_insert_many(things: Things) -> None:
 
 
 @pytest.mark.usefixtures("_batches_of_two")
-async def test_all_batches_share_deadline_operation_id_and_session(things: Things) -> None:
-    coll, core = things
-
+async def test_all_batches_share_deadline_operation_id_and_session(coll: Collection, core: FakeCore) -> None:
     def later(sent: fake_core.Sent) -> dict[str, Any]:
         core.time += 1
         assert sent.session is not None
@@ -72,8 +60,7 @@ async def test_all_batches_share_deadline_operation_id_and_session(things: Thing
     assert all(sent.command["comment"] == "c" for sent in core.executor.sent)
 
 
-async def test_an_explicit_session_is_kept(things: Things) -> None:
-    coll, core = things
+async def test_an_explicit_session_is_kept(coll: Collection, core: FakeCore) -> None:
     session = coll.database.client.start_session()
     core.reply({"ok": 1, "n": 1})
     await coll.insert_many([{}], session=session)
@@ -81,8 +68,7 @@ async def test_an_explicit_session_is_kept(things: Things) -> None:
     assert core.executor.released == []
 
 
-async def test_requests_in_order(things: Things) -> None:
-    coll, core = things
+async def test_requests_in_order(coll: Collection, core: FakeCore) -> None:
     core.reply(
         {"ok": 1, "n": 1},
         {"ok": 1, "n": 4, "nModified": 3, "upserted": [{"index": 1, "_id": 8}]},
@@ -118,70 +104,62 @@ async def test_requests_in_order(things: Things) -> None:
     }
 
 
-async def test_requests_in_any_order(things: Things) -> None:
-    coll, core = things
+async def test_requests_in_any_order(coll: Collection, core: FakeCore) -> None:
     core.reply({"ok": 1, "n": 2}, {"ok": 1, "n": 1})
     await coll.bulk_write([InsertOne({}), DeleteOne({}), InsertOne({})], ordered=False)
     assert core.names == ["insert", "delete"]
     assert core.last.command["ordered"] is False
 
 
+INSERTED = {"ok": 1, "n": 2}
 FAILED = {"ok": 1, "n": 1, "writeErrors": [{"index": 1, "code": 11000, "errmsg": "duplicate"}]}
+CONCERN_ERROR = {"code": 91, "errmsg": "shutting down"}
 
 
 @pytest.mark.usefixtures("_batches_of_two")
-async def test_an_ordered_bulk_write_stops_at_the_first_error(things: Things) -> None:
-    coll, core = things
-    core.reply({"ok": 1, "n": 2}, FAILED)
+@pytest.mark.parametrize(
+    ("ordered", "replies", "inserted", "failed", "concern_errors"),
+    [
+        (True, [INSERTED, FAILED], 3, [3], []),
+        (False, [FAILED, INSERTED, FAILED], 4, [1, 5], []),
+        # One that was retried in vain does not stop an ordered bulk write.
+        (True, [{**INSERTED, "writeConcernError": CONCERN_ERROR}, INSERTED, INSERTED], 6, [], [CONCERN_ERROR]),
+    ],
+    ids=["ordered: stops at the first error", "unordered: tries all", "a write concern error"],
+)
+async def test_errors(
+    coll: Collection,
+    core: FakeCore,
+    ordered: bool,
+    replies: list[dict[str, Any]],
+    inserted: int,
+    failed: list[int],
+    concern_errors: list[dict[str, Any]],
+) -> None:
+    core.reply(*replies)
     with pytest.raises(BulkWriteError) as caught:
-        await coll.insert_many([{"_id": i} for i in range(6)])
-    assert core.names == ["insert", "insert"]
+        await coll.insert_many([{"_id": number} for number in range(6)], ordered=ordered)
+    assert core.names == ["insert"] * len(replies)
     details: Any = caught.value.details
-    assert details["nInserted"] == 3
-    assert [(error["index"], error["op"]) for error in details["writeErrors"]] == [(3, {"_id": 3})]
+    assert details["nInserted"] == inserted
+    assert [(error["index"], error["op"]) for error in details["writeErrors"]] == [(n, {"_id": n}) for n in failed]
+    assert details["writeConcernErrors"] == concern_errors
 
 
-@pytest.mark.usefixtures("_batches_of_two")
-async def test_an_unordered_one_tries_all(things: Things) -> None:
-    coll, core = things
-    core.reply(FAILED, {"ok": 1, "n": 2}, FAILED)
-    with pytest.raises(BulkWriteError) as caught:
-        await coll.insert_many([{"_id": i} for i in range(6)], ordered=False)
-    details: Any = caught.value.details
-    assert [error["index"] for error in details["writeErrors"]] == [1, 5]
-    assert details["nInserted"] == 4
-
-
-@pytest.mark.usefixtures("_batches_of_two")
-async def test_a_write_concern_error_that_was_retried_in_vain_is_one_of_the_errors(things: Things) -> None:
-    coll, core = things
-    concern_error = {"code": 91, "errmsg": "shutting down"}
-    core.reply({"ok": 1, "n": 2, "writeConcernError": concern_error}, {"ok": 1, "n": 1})
-    with pytest.raises(BulkWriteError) as caught:
-        await coll.insert_many([{"_id": i} for i in range(3)])
-    assert core.names == ["insert", "insert"], "it does not stop an ordered bulk write"
-    details: Any = caught.value.details
-    assert details["nInserted"] == 3
-    assert details["writeConcernErrors"] == [concern_error]
-
-
-async def test_a_write_concern_error_without_a_reply_is_raised(things: Things) -> None:
-    coll, core = things
+async def test_a_write_concern_error_without_a_reply_is_raised(coll: Collection, core: FakeCore) -> None:
     core.reply(WriteConcernError("no"))
     with pytest.raises(WriteConcernError):
         await coll.insert_many([{}])
 
 
-async def test_a_command_that_fails_as_a_whole(things: Things) -> None:
-    coll, core = things
+async def test_a_command_that_fails_as_a_whole(coll: Collection, core: FakeCore) -> None:
     core.reply({"ok": 1, "n": 1}, NetworkTimeout("lost"))
     with pytest.raises(NetworkTimeout):
         await coll.bulk_write([InsertOne({}), DeleteOne({}), InsertOne({})])
     assert core.names == ["insert", "delete"]
 
 
-async def test_unacknowledged(things: Things) -> None:
-    coll, core = things
+async def test_unacknowledged(coll: Collection, core: FakeCore) -> None:
     unacknowledged = coll.with_options(write_concern=WriteConcern(w=0))
     result = await unacknowledged.bulk_write([InsertOne({}), DeleteOne({})], ordered=False)
     assert not result.acknowledged
@@ -190,8 +168,7 @@ async def test_unacknowledged(things: Things) -> None:
     assert [sent.command["writeConcern"] for sent in core.executor.sent] == [{"w": 0}, {"w": 0}]
 
 
-async def test_an_ordered_unacknowledged_bulk_write_stops_at_an_error(things: Things) -> None:
-    coll, core = things
+async def test_an_ordered_unacknowledged_bulk_write_stops_at_an_error(coll: Collection, core: FakeCore) -> None:
     unacknowledged = coll.with_options(write_concern=WriteConcern(w=0))
     core.reply({"ok": 1, "n": 1}, {"ok": 1, "n": 0, "writeErrors": [{"index": 0, "code": 1, "errmsg": "no"}]})
     requests: list[Any] = [InsertOne({}), DeleteOne({}), InsertOne({})]
@@ -205,8 +182,9 @@ async def test_an_ordered_unacknowledged_bulk_write_stops_at_an_error(things: Th
     assert core.last.command["writeConcern"] == {"w": 0}
 
 
-async def test_the_reply_to_a_batch_of_an_unacknowledged_bulk_write_is_not_raised(things: Things) -> None:
-    coll, core = things
+async def test_the_reply_to_a_batch_of_an_unacknowledged_bulk_write_is_not_raised(
+    coll: Collection, core: FakeCore
+) -> None:
     unacknowledged = coll.with_options(write_concern=WriteConcern(w=0))
     core.reply(OperationFailure("no", 13))
     result = await unacknowledged.bulk_write([InsertOne({}), DeleteOne({})])
@@ -221,8 +199,7 @@ async def test_the_reply_to_a_batch_of_an_unacknowledged_bulk_write_is_not_raise
     assert "partial_result" not in vars(caught.value)
 
 
-async def test_nothing_to_do(things: Things) -> None:
-    coll, _ = things
+async def test_nothing_to_do(coll: Collection) -> None:
     with pytest.raises(TypeError, match="at least one document"):
         await coll.insert_many([])
     with pytest.raises(InvalidOperation, match="at least one request"):
@@ -235,9 +212,8 @@ async def test_nothing_to_do(things: Things) -> None:
     ("value", "error"), [({1, 2}, InvalidDocument), (2**63, OverflowError), ("\ud800", UnicodeEncodeError)]
 )
 async def test_what_bson_refuses_in_a_later_batch_says_what_was_written(
-    things: Things, ordered: bool, value: Any, error: type[Exception]
+    coll: Collection, core: FakeCore, ordered: bool, value: Any, error: type[Exception]
 ) -> None:
-    coll, core = things
     core.reply({"ok": 1, "n": 2})
     with pytest.raises(error) as caught:
         await coll.insert_many([{"_id": 0}, {"_id": 1}, {"_id": 2, "a": value}], ordered=ordered)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -11,26 +11,13 @@ from motorlite import ReadConcern, ReadPreference
 from motorlite._base.deadline import NO_DEADLINE
 from motorlite._operations.contract import Kind
 from motorlite._topology.selection import WritesByPreference
-from motorlite.errors import ConfigurationError, OperationFailure
-from tests.support.fake_core import FakeCore, batch, fake_client, next_batch
-from tests.support.servers import V7_0
-
-if TYPE_CHECKING:
-    from motorlite import AsyncCollection
+from motorlite.errors import ConfigurationError
+from tests.support.fake_core import Collection, FakeCore, batch, next_batch
 
 pytestmark = pytest.mark.anyio
 
-Things = tuple["AsyncCollection[Any]", FakeCore]
 
-
-@pytest.fixture
-def things() -> Things:
-    client, core = fake_client()
-    return client.app.things, core
-
-
-async def test_find(things: Things) -> None:
-    coll, core = things
+async def test_find(coll: Collection, core: FakeCore) -> None:
     core.reply(batch([]), batch([]))
     await coll.find({"a": 1}, ["b"], 2, 3).to_list()
     assert core.last.command == {
@@ -44,8 +31,7 @@ async def test_find(things: Things) -> None:
     assert core.last.command == {"find": "things", "filter": {}}
 
 
-async def test_find_one(things: Things) -> None:
-    coll, core = things
+async def test_find_one(coll: Collection, core: FakeCore) -> None:
     core.reply(batch([{"_id": 1}]), batch([]))
     assert await coll.find_one({"_id": 1}) == {"_id": 1}
     assert core.last.command == {"find": "things", "filter": {"_id": 1}, "limit": 1, "singleBatch": True}
@@ -53,10 +39,6 @@ async def test_find_one(things: Things) -> None:
     assert core.last.operation.selector == ReadPreference.PRIMARY
     assert await coll.find_one() is None
     assert core.last.command["filter"] == {}
-
-
-async def test_find_one_by_id(things: Things) -> None:
-    coll, core = things
     core.reply(batch([]), batch([]))
     await coll.find_one(5)
     assert core.last.command["filter"] == {"_id": 5}
@@ -64,8 +46,7 @@ async def test_find_one_by_id(things: Things) -> None:
     assert (core.last.command["filter"], core.last.command["projection"]) == ({"_id": "x"}, {"a": 0})
 
 
-async def test_find_one_with_options(things: Things) -> None:
-    coll, core = things
+async def test_find_one_with_options(coll: Collection, core: FakeCore) -> None:
     core.reply(batch([{"_id": 1}]))
     session = coll.database.client.start_session()
     found = await coll.find_one(
@@ -86,22 +67,15 @@ async def test_find_one_with_options(things: Things) -> None:
 
 
 @pytest.mark.parametrize("empty", [[], {}, ""])
-async def test_an_empty_sort_is_none(things: Things, empty: Any) -> None:
+async def test_an_empty_sort_is_none(coll: Collection, core: FakeCore, empty: Any) -> None:
     """As in PyMongo; object mappers pass what they have collected."""
-    coll, core = things
     core.reply(batch([]), batch([]))
     await coll.find_one({}, sort=empty)
     await coll.find({}, sort=empty).to_list()
     assert ["sort" in sent.command for sent in core.executor.sent] == [False, False]
 
 
-async def test_find_one_refuses_what_find_refuses(things: Things) -> None:
-    with pytest.raises(TypeError, match=r"find_one\(\) has no option sorted=1; did you mean sort\?"):
-        await things[0].find_one({}, sorted=1)  # type: ignore[call-arg]  # what is tested
-
-
-async def test_settings_reach_the_operation(things: Things) -> None:
-    coll, core = things
+async def test_settings_reach_the_operation(coll: Collection, core: FakeCore) -> None:
     core.reply(batch([]), {"ok": 1, "n": 3})
     other = coll.with_options(
         read_preference=ReadPreference.SECONDARY, read_concern=ReadConcern("majority"), timeoutMS=900
@@ -115,8 +89,7 @@ async def test_settings_reach_the_operation(things: Things) -> None:
     assert core.last.command["readConcern"] == {"level": "majority"}
 
 
-async def test_counts(things: Things) -> None:
-    coll, core = things
+async def test_counts(coll: Collection, core: FakeCore) -> None:
     core.reply(batch([{"n": 4}]), batch([]), {"ok": 1, "n": 9})
     assert await coll.count_documents({"a": 1}, skip=1, limit=5, hint="a_1", collation={"locale": "de"}) == 4
     assert core.last.command == {
@@ -137,8 +110,7 @@ async def test_counts(things: Things) -> None:
     assert core.last.command == {"count": "things", "comment": "c", "maxTimeMS": 4}
 
 
-async def test_distinct(things: Things) -> None:
-    coll, core = things
+async def test_distinct(coll: Collection, core: FakeCore) -> None:
     core.reply({"ok": 1, "values": [1]})
     assert await coll.distinct("a", {"b": 1}, comment="c", hint="a_1", maxTimeMS=4, collation={"locale": "de"}) == [1]
     assert core.last.command == {
@@ -152,30 +124,9 @@ async def test_distinct(things: Things) -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("method", "arguments", "options", "message"),
-    [
-        ("count_documents", [3], {}, "filter must be .*, not 3"),
-        ("count_documents", [{}], {"limit": -1}, "limit must be .*, not -1"),
-        ("count_documents", [{}], {"limits": 1}, "did you mean limit"),
-        ("estimated_document_count", [], {"max_time_ms": 5}, r"no option max_time_ms=5; did you mean maxTimeMS\?"),
-        ("distinct", [3], {}, "key must be .*, not 3"),
-        ("distinct", ["a", 3], {}, "filter must be .*, not 3"),
-        ("distinct", ["a"], {"maxTimeMS": "x"}, "maxTimeMS must be .*, not 'x'"),
-    ],
-)
-async def test_wrong_arguments(
-    things: Things, method: str, arguments: list[Any], options: dict[str, Any], message: str
-) -> None:
-    with pytest.raises((TypeError, ValueError), match=message):
-        await getattr(things[0], method)(*arguments, **options)
-    assert things[1].executor.sent == []
-
-
 class TestAggregate:
-    async def test_a_pipeline(self, things: Things) -> None:
-        coll, core = things
-        core.reply(batch([{"a": 1}], 7), next_batch([{"a": 2}]))
+    async def test_a_pipeline(self, coll: Collection, core: FakeCore) -> None:
+        core.reply(batch([{"a": 1}], 7), next_batch([{"a": 2}]), batch([]))
         cursor = coll.aggregate(
             [{"$match": {}}],
             let={"v": 1},
@@ -199,29 +150,20 @@ class TestAggregate:
             "maxTimeMS": 5,
             "cursor": {"batchSize": 1},
         }
-        assert core.last.command == {
-            "getMore": 7,
-            "collection": "things",
-            "batchSize": 1,
-            "comment": "c",
-        }
-
-    async def test_a_timeout_replaces_the_users_limit(self, things: Things) -> None:
-        coll, core = things
-        core.reply(batch([]))
+        assert core.last.command == {"getMore": 7, "collection": "things", "batchSize": 1, "comment": "c"}
         await coll.aggregate([], maxTimeMS=5, timeoutMS=100)
-        assert "maxTimeMS" not in core.last.command
+        assert "maxTimeMS" not in core.last.command, "a timeout replaces the user's limit"
         assert core.last.deadline.timeout == 0.1
 
-    async def test_explain(self, things: Things) -> None:
-        coll, core = things
+    async def test_explain(self, coll: Collection, core: FakeCore) -> None:
         core.reply({"ok": 1, "queryPlanner": {}})
         assert await coll.aggregate([], explain=True).to_list() == [{"ok": 1, "queryPlanner": {}}]
         assert "cursor" not in core.last.command
 
     @pytest.mark.parametrize("stage", [{"$out": "x"}, {"$merge": {"into": "x"}}])
-    async def test_a_writing_pipeline_follows_the_preference_where_it_may(self, things: Things, stage: Any) -> None:
-        coll, core = things
+    async def test_a_writing_pipeline_follows_the_preference_where_it_may(
+        self, coll: Collection, core: FakeCore, stage: Any
+    ) -> None:
         core.reply(batch([]), batch([]))
         coll = coll.with_options(read_preference=ReadPreference.SECONDARY)
         await coll.aggregate([stage])
@@ -229,36 +171,16 @@ class TestAggregate:
         # What it means is decided when the server is selected.
         assert core.last.operation.selector == WritesByPreference(ReadPreference.SECONDARY)
 
-    async def test_a_writing_pipeline_has_no_iterations(self, things: Things) -> None:
-        with pytest.raises(ConfigurationError, match=r"\$out or \$merge"):
-            things[0].aggregate([{"$out": "x"}], timeoutMS=5, timeoutMode="iteration")
-
-    async def test_the_await_time(self, things: Things) -> None:
-        coll, core = things
+    async def test_the_await_time(self, coll: Collection, core: FakeCore) -> None:
         core.reply(batch([1], 7), next_batch([2]))
         await coll.aggregate([], maxAwaitTimeMS=40).to_list()
         assert core.last.command["maxTimeMS"] == 40
         with pytest.raises(ConfigurationError, match=r"maxAwaitTimeMS must be .*, not 40"):
             await coll.aggregate([], maxAwaitTimeMS=40, timeoutMS=40)
 
-    @pytest.mark.parametrize(
-        ("pipeline", "options", "message"),
-        [
-            ({}, {}, "pipeline must be .*, not {}"),
-            ([3], {}, r"pipeline must be .*, not \[3\]"),
-            ([], {"allowDisk": True}, r"did you mean allowDiskUse\?"),
-            ([], {"let": 3}, "let must be .*, not 3"),
-            ([], {"batchSize": -1}, "batchSize must be .*, not -1"),
-        ],
-    )
-    async def test_wrong_arguments(self, things: Things, pipeline: Any, options: dict[str, Any], message: str) -> None:
-        with pytest.raises((TypeError, ValueError), match=message):
-            things[0].aggregate(pipeline, **options)
-
 
 class TestCommandCursor:
-    async def test_try_next_asks_once(self, things: Things) -> None:
-        coll, core = things
+    async def test_try_next_asks_once(self, coll: Collection, core: FakeCore) -> None:
         core.reply(batch([], 7), next_batch([], 7), next_batch([5, 6], 7))
         cursor = coll.aggregate([])
         assert await cursor.try_next() is None
@@ -270,65 +192,50 @@ class TestCommandCursor:
         await cursor.close()
         assert await cursor.try_next() is None
 
-    async def test_batch_size(self, things: Things) -> None:
-        coll, core = things
+    async def test_batch_size(self, coll: Collection, core: FakeCore) -> None:
         core.reply(batch([1], 7), next_batch([]))
         await coll.aggregate([]).batch_size(9).to_list()
         assert core.last.command["batchSize"] == 9
         with pytest.raises(ValueError, match=r"batch_size must be .*, not -1"):
             coll.aggregate([]).batch_size(-1)
 
-    async def test_errors_are_raised(self, things: Things) -> None:
-        coll, core = things
-        core.reply({"ok": 0, "code": 26, "errmsg": "x"})
-        with pytest.raises(OperationFailure):
-            await coll.aggregate([])
-
 
 @pytest.mark.filterwarnings("ignore:call_options")
-async def test_usual_calls_are_shared(things: Things) -> None:
-    coll, core = things
-    core.reply(*[batch([])] * 6)
-    usual = coll._settings.usual_call
-    assert (usual.session, usual.deadline, usual.operation_id) == (None, NO_DEADLINE, None)
-    assert coll._begin(None, None) is usual
+async def test_blocks_hold_for_their_calls_only(coll: Collection, core: FakeCore) -> None:
+    """Calls without options share one value, which no block may change."""
+    core.reply(*[batch([])] * 5)
     await coll.find_one()
-    assert core.last.call is usual
-    await coll.count_documents({})
-    assert core.last.call is usual
+    usual = core.last.call
     with motorlite.timeout(5):
         await coll.find_one()
-        assert core.last.call is not usual
         assert core.last.deadline.is_set
     with motorlite.call_options(priority=7):
         await coll.find_one()
-        assert core.last.call is not usual
         assert core.last.call.options.priority == 7
         assert core.last.deadline is NO_DEADLINE
     await coll.with_options(timeoutMS=50).find_one()
     assert core.last.deadline.timeout == 0.05
     await coll.find_one()
     assert core.last.call is usual
+    assert (usual.session, usual.deadline, usual.operation_id) == (None, NO_DEADLINE, None)
     assert usual.options.priority == 50
 
 
-async def test_find_one_of_collections_with_other_settings(things: Things) -> None:
-    coll, core = things
-    core.reply(*[batch([])] * 5)
-    await coll.find_one({"a": 1})
+async def test_find_one_of_collections_with_other_settings(coll: Collection, core: FakeCore) -> None:
+    core.reply(*[batch([])] * 4)
     other = coll.with_options(read_concern=ReadConcern("majority"), read_preference=ReadPreference.SECONDARY)
     await other.find_one({"a": 2})
     assert core.last.command["readConcern"] == {"level": "majority"}
     assert core.last.operation.selector == ReadPreference.SECONDARY
-    await coll.find_one({"a": 3})
-    assert core.last.command == {"find": "things", "filter": {"a": 3}, "limit": 1, "singleBatch": True}
-    assert core.last.operation.selector == ReadPreference.PRIMARY
+    for _ in range(2):
+        await coll.find_one({"a": 3})
+        assert core.last.command == {"find": "things", "filter": {"a": 3}, "limit": 1, "singleBatch": True}
+        assert core.last.operation.selector == ReadPreference.PRIMARY
+        # The operations of one collection share nothing that one of them could change.
+        core.last.command["limit"] = 99
+    operation = core.last.operation
+    assert (operation.namespace, operation.size_hint() > 0) == ("app.things", True)
+    assert operation.reading_from(ReadPreference.NEAREST).selector == ReadPreference.NEAREST
+    assert operation.selector == ReadPreference.PRIMARY
     await coll["more"].find_one({"a": 4})
     assert core.last.command["find"] == "things.more"
-    # The operations of one collection share nothing that one of them could change.
-    first, second = coll._first.where({"x": 1}), coll._first.where({"x": 2})  # type: ignore[union-attr]
-    first.command(V7_0).document["limit"] = 99
-    assert second.command(V7_0).document == {"find": "things", "filter": {"x": 2}, "limit": 1, "singleBatch": True}
-    assert (first.namespace, first.size_hint() > 0) == ("app.things", True)
-    twin = first.reading_from(ReadPreference.NEAREST)
-    assert (twin.selector, twin.varying, first.selector) == (ReadPreference.NEAREST, {"x": 1}, ReadPreference.PRIMARY)

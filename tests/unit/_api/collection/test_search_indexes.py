@@ -9,202 +9,136 @@ import pytest
 from bson.codec_options import CodecOptions
 
 from motorlite import ReadConcern, ReadPreference, SearchIndexModel, WriteConcern
-from motorlite.errors import ConfigurationError, InvalidOperation, OperationFailure
-from tests.support.fake_core import FakeCore, batch, fake_client, next_batch
+from motorlite.errors import InvalidOperation, OperationFailure
+from tests.support.fake_core import Collection, FakeCore, Sent, batch, next_batch
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable
 
-    from motorlite import AsyncCollection
 
 pytestmark = pytest.mark.anyio
 
-Things = tuple["AsyncCollection[Any]", FakeCore]
 NOT_FOUND = {"ok": 0, "code": 26, "errmsg": "ns not found"}
 NO_SUCH_INDEX = {"ok": 0, "code": 27, "errmsg": "index not found"}
 DEFINITION = {"mappings": {"dynamic": False}}
+# Each with its command.
+CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
+    "create_search_index": (
+        lambda coll, *session, **options: coll.create_search_index(
+            SearchIndexModel(DEFINITION, "mine"), *session, **options
+        ),
+        {"createSearchIndexes": "things", "indexes": [{"definition": DEFINITION, "name": "mine"}]},
+    ),
+    "create_search_indexes": (
+        lambda coll, *session, **options: coll.create_search_indexes(
+            [SearchIndexModel(DEFINITION, "a"), SearchIndexModel({}, "b")], *session, **options
+        ),
+        {
+            "createSearchIndexes": "things",
+            "indexes": [{"definition": DEFINITION, "name": "a"}, {"definition": {}, "name": "b"}],
+        },
+    ),
+    "update_search_index": (
+        lambda coll, *session, **options: coll.update_search_index("mine", DEFINITION, *session, **options),
+        {"updateSearchIndex": "things", "name": "mine", "definition": DEFINITION},
+    ),
+    "drop_search_index": (
+        lambda coll, *session, **options: coll.drop_search_index("mine", *session, **options),
+        {"dropSearchIndex": "things", "name": "mine"},
+    ),
+    "list_search_indexes": (
+        lambda coll, *session, **options: coll.list_search_indexes("mine", *session, **options),
+        {"aggregate": "things", "pipeline": [{"$listSearchIndexes": {"name": "mine"}}], "cursor": {}},
+    ),
+}
+every_call = pytest.mark.parametrize("name", CALLS)
 
 
-def created(*names: str) -> dict[str, Any]:
-    return {"ok": 1, "indexesCreated": [{"id": name, "name": name} for name in names]}
+def reply(sent: Sent) -> dict[str, Any]:
+    """What a server says to each of them."""
+    created = [{"id": index["name"], "name": index["name"]} for index in sent.command.get("indexes", ())]
+    return {**batch([]), "indexesCreated": created}
 
 
 @pytest.fixture(params=["usual settings", "other settings"])
-def things(request: pytest.FixtureRequest) -> Things:
-    """A collection; what it says about reading and writing does not matter to search indexes."""
-    client, core = fake_client()
-    coll: AsyncCollection[Any] = client.app.things
-    if request.param == "other settings":
-        coll = coll.with_options(
-            CodecOptions(document_class=OrderedDict),
-            ReadPreference.SECONDARY,
-            WriteConcern(w=0),
-            ReadConcern("majority"),
-        )
-    return coll, core
+def coll(request: pytest.FixtureRequest, coll: Collection) -> Collection:
+    """What a collection says about reading and writing does not matter to search indexes."""
+    if request.param == "usual settings":
+        return coll
+    options = CodecOptions[Any](document_class=OrderedDict)
+    return coll.with_options(options, ReadPreference.SECONDARY, WriteConcern(w=0), ReadConcern("majority"))
 
 
-async def test_create_search_index(things: Things) -> None:
-    coll, core = things
-    core.reply(created("mine"), created("default"), created("typed"))
-    assert await coll.create_search_index(SearchIndexModel(DEFINITION, "mine"), comment="c", maxTimeMS=5) == "mine"
-    assert core.last.command == {
-        "createSearchIndexes": "things",
-        "indexes": [{"definition": DEFINITION, "name": "mine"}],
-        "comment": "c",
-        "maxTimeMS": 5,
-    }
-    assert await coll.create_search_index({"definition": {}}, maxTimeMS=5, timeoutMS=40) == "default"
-    assert core.last.command == {"createSearchIndexes": "things", "indexes": [{"definition": {}}]}
+@every_call
+async def test_the_command(coll: Collection, core: FakeCore, name: str) -> None:
+    call, command = CALLS[name]
+    core.reply(reply, reply, reply)
+    await call(coll, comment="c", maxTimeMS=5)
+    assert core.last.command == {**command, "comment": "c", "maxTimeMS": 5}
+    await call(coll, maxTimeMS=5, timeoutMS=40)
+    assert core.last.command == command, "a timeout replaces the limit of the server"
     assert core.last.deadline.timeout == 0.04
-    await coll.create_search_index({"definition": {}, "name": "typed", "type": "vectorSearch"})
-    assert core.last.command["indexes"] == [{"definition": {}, "name": "typed", "type": "vectorSearch"}]
+    await call(coll.with_options(timeoutMS=3000))
+    assert core.last.deadline.timeout == 3
 
 
-async def test_wrong_models(things: Things) -> None:
-    coll, core = things
-    models: list[Any] = ["a", {}, {"name": "mine"}, [SearchIndexModel({})], None]
-    for wrong in models:
-        with pytest.raises(TypeError, match=r"^model must be a SearchIndexModel, or a mapping with `definition`"):
-            await coll.create_search_index(wrong)
-    with pytest.raises(TypeError, match="definition must be a mapping"):
-        await coll.create_search_index({"definition": 5})
-    lists: list[Any] = ["a", ["a"], SearchIndexModel({}), [{"definition": {}}], {}]
-    for several in lists:
-        with pytest.raises(TypeError, match=r"^models must be a list of SearchIndexModel"):
-            await coll.create_search_indexes(several)
+@every_call
+async def test_sessions(coll: Collection, core: FakeCore, name: str) -> None:
+    """Also of a collection with w=0, whose other writes refuse them."""
+    call, _ = CALLS[name]
+    core.reply(reply)
+    async with coll.database.client.start_session() as session:
+        await call(coll, session)
+        assert core.last.session is session._state
+    with pytest.raises(InvalidOperation, match="ended session"):
+        await call(coll, session)
+
+
+@every_call
+async def test_an_unknown_option(coll: Collection, core: FakeCore, name: str) -> None:
+    with pytest.raises(TypeError, match=rf"^{name}\(\) has no option maxTime=3; did you mean maxTimeMS"):
+        await CALLS[name][0](coll, maxTime=3)
     assert core.executor.sent == []
 
 
-async def test_create_search_indexes(things: Things) -> None:
-    coll, core = things
-    core.reply(created("a", "b"), created())
-    models = [SearchIndexModel(DEFINITION, "a"), SearchIndexModel({}, "b")]
-    assert await coll.create_search_indexes(models, None, "c", maxTimeMS=5) == ["a", "b"]
-    assert core.last.command == {
-        "createSearchIndexes": "things",
-        "indexes": [{"definition": DEFINITION, "name": "a"}, {"definition": {}, "name": "b"}],
-        "comment": "c",
-        "maxTimeMS": 5,
-    }
+async def test_creating(coll: Collection, core: FakeCore) -> None:
+    core.reply(reply, reply, {"ok": 1, "indexesCreated": [{"id": "1", "name": "default"}]}, reply)
+    assert await coll.create_search_index(SearchIndexModel(DEFINITION, "mine")) == "mine"
+    typed = {"definition": {}, "name": "typed", "type": "vectorSearch"}
+    assert await coll.create_search_index(typed) == "typed"
+    assert core.last.command["indexes"] == [typed]
+    assert await coll.create_search_index({"definition": {}}) == "default"
     assert await coll.create_search_indexes(()) == []
     assert core.last.command == {"createSearchIndexes": "things", "indexes": []}
 
 
-async def test_a_collection_must_be_there_for_a_new_index(things: Things) -> None:
-    coll, core = things
-    core.reply(NOT_FOUND)
+@pytest.mark.parametrize(
+    ("name", "answer", "code"),
+    [
+        # A collection must be there for a new index.
+        ("create_search_index", NOT_FOUND, 26),
+        ("update_search_index", NOT_FOUND, None),
+        ("update_search_index", NO_SUCH_INDEX, 27),
+        ("drop_search_index", NOT_FOUND, None),
+        ("drop_search_index", NO_SUCH_INDEX, 27),
+    ],
+)
+async def test_errors(coll: Collection, core: FakeCore, name: str, answer: dict[str, Any], code: int | None) -> None:
+    core.reply(answer)
+    if code is None:
+        await CALLS[name][0](coll)
+        return
     with pytest.raises(OperationFailure) as caught:
-        await coll.create_search_index({"definition": {}})
-    assert caught.value.code == 26
+        await CALLS[name][0](coll)
+    assert caught.value.code == code
 
 
-async def test_update_search_index(things: Things) -> None:
-    coll, core = things
-    core.reply({"ok": 1}, {"ok": 1}, NOT_FOUND, NO_SUCH_INDEX)
-    await coll.update_search_index("mine", DEFINITION, comment="c", maxTimeMS=5)
-    assert core.last.command == {
-        "updateSearchIndex": "things",
-        "name": "mine",
-        "definition": DEFINITION,
-        "comment": "c",
-        "maxTimeMS": 5,
-    }
-    await coll.update_search_index("mine", {}, maxTimeMS=5, timeoutMS=40)
-    assert core.last.command == {"updateSearchIndex": "things", "name": "mine", "definition": {}}
-    await coll.update_search_index("mine", {})
-    with pytest.raises(OperationFailure) as caught:
-        await coll.update_search_index("mine", {})
-    assert caught.value.code == 27
-
-
-async def test_drop_search_index(things: Things) -> None:
-    coll, core = things
-    core.reply({"ok": 1}, {"ok": 1}, NOT_FOUND, NO_SUCH_INDEX)
-    await coll.drop_search_index("mine", comment="c", maxTimeMS=5)
-    assert core.last.command == {"dropSearchIndex": "things", "name": "mine", "comment": "c", "maxTimeMS": 5}
-    await coll.drop_search_index("mine", maxTimeMS=5, timeoutMS=40)
-    assert core.last.command == {"dropSearchIndex": "things", "name": "mine"}
-    await coll.drop_search_index("mine")
-    with pytest.raises(OperationFailure) as caught:
-        await coll.drop_search_index("mine")
-    assert caught.value.code == 27
-
-
-async def test_list_search_indexes(things: Things) -> None:
-    coll, core = things
-    core.reply(batch([{"name": "a"}], 7), next_batch([{"name": "b"}]), batch([]))
-    found = await coll.list_search_indexes(comment="c", batchSize=1, maxTimeMS=5).to_list()
-    assert found == [{"name": "a"}, {"name": "b"}]
-    assert core.executor.sent[0].command == {
-        "aggregate": "things",
-        "pipeline": [{"$listSearchIndexes": {}}],
-        "cursor": {"batchSize": 1},
-        "comment": "c",
-        "maxTimeMS": 5,
-    }
-    assert core.executor.sent[1].command == {"getMore": 7, "collection": "things", "batchSize": 1, "comment": "c"}
-    operation = core.executor.sent[0].operation
-    assert operation.selector == operation.read_preference == ReadPreference.PRIMARY
-    assert operation.codec_options.document_class is dict
-    cursor = await coll.list_search_indexes("mine", maxTimeMS=5, timeoutMS=40)
-    assert await cursor.to_list() == []
-    assert core.last.command == {
-        "aggregate": "things",
-        "pipeline": [{"$listSearchIndexes": {"name": "mine"}}],
-        "cursor": {},
-    }
-    assert core.last.deadline.timeout == 0.04
-
-
-async def test_the_collections_timeout_counts(things: Things) -> None:
-    coll, core = things
-    coll = coll.with_options(timeoutMS=3000)
-    core.reply(batch([]), {"ok": 1})
-    await coll.list_search_indexes()
-    assert core.last.deadline.timeout == 3
-    await coll.drop_search_index("mine")
-    assert core.last.deadline.timeout == 3
-
-
-async def test_sessions(things: Things) -> None:
-    """Also of a collection with w=0, whose other writes refuse them."""
-    coll, core = things
-    core.reply(created("a"), created("a"), {"ok": 1}, {"ok": 1}, batch([]))
-    database = coll.database
-    async with database.client.start_session() as session:
-        await coll.create_search_index({"definition": {}}, session)
-        await coll.create_search_indexes([], session)
-        await coll.update_search_index("a", {}, session)
-        await coll.drop_search_index("a", session)
-        await coll.list_search_indexes("a", session)
-        assert [sent.session for sent in core.executor.sent] == [core.last.session] * 5
-        assert core.last.session is not None
-    with pytest.raises(InvalidOperation, match="ended session"):
-        await coll.drop_search_index("a", session)
-
-
-async def test_wrong_arguments(things: Things) -> None:
-    coll, core = things
-    with pytest.raises(TypeError, match=r"^name must be .*, not 5"):
-        await coll.update_search_index(5, {})  # type: ignore[arg-type]  # what is tested
-    with pytest.raises(TypeError, match=r"^definition must be .*, not 5"):
-        await coll.update_search_index("a", 5)  # type: ignore[arg-type]  # what is tested
-    with pytest.raises(TypeError, match=r"^name must be .*, not 5"):
-        await coll.drop_search_index(5)  # type: ignore[arg-type]  # what is tested
-    with pytest.raises(TypeError, match=r"^name must be .*, not 5"):
-        coll.list_search_indexes(5)  # type: ignore[arg-type]  # what is tested
-    with pytest.raises(ConfigurationError, match="timeoutMode"):
-        coll.list_search_indexes(timeoutMode="iteration")
-    unknown: dict[str, Any] = {"maxTime": 3}
-    calls: dict[str, Callable[[], Awaitable[Any]]] = {
-        "create_search_index": lambda: coll.create_search_index({"definition": {}}, **unknown),
-        "create_search_indexes": lambda: coll.create_search_indexes([], **unknown),
-        "update_search_index": lambda: coll.update_search_index("a", {}, **unknown),
-        "drop_search_index": lambda: coll.drop_search_index("a", **unknown),
-        "list_search_indexes": lambda: coll.list_search_indexes(**unknown),
-    }
-    for method, call in calls.items():
-        with pytest.raises(TypeError, match=rf"^{method}\(\) has no option maxTime=3; did you mean maxTimeMS"):
-            await call()
-    assert core.executor.sent == []
+async def test_list_search_indexes(coll: Collection, core: FakeCore) -> None:
+    core.reply(batch([{"name": "a"}], 7), next_batch([{"name": "b"}]))
+    assert await coll.list_search_indexes(comment="c", batchSize=1).to_list() == [{"name": "a"}, {"name": "b"}]
+    first, second = core.executor.sent
+    assert first.command["pipeline"] == [{"$listSearchIndexes": {}}]
+    assert first.command["cursor"] == {"batchSize": 1}
+    assert second.command == {"getMore": 7, "collection": "things", "batchSize": 1, "comment": "c"}
+    assert first.operation.selector == first.operation.read_preference == ReadPreference.PRIMARY
+    assert first.operation.codec_options.document_class is dict

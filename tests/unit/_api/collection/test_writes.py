@@ -11,26 +11,16 @@ from bson.objectid import ObjectId
 from bson.raw_bson import RawBSONDocument
 from bson.son import SON
 
-from motorlite import DeleteOne, ReturnDocument, WriteConcern
+from motorlite import ReturnDocument, WriteConcern
 from motorlite.errors import DuplicateKeyError, InvalidOperation
-from tests.support.fake_core import FakeCore, fake_client
 
 if TYPE_CHECKING:
-    from motorlite import AsyncCollection
+    from tests.support.fake_core import Collection, FakeCore
 
 pytestmark = pytest.mark.anyio
 
-Things = tuple["AsyncCollection[Any]", FakeCore]
 
-
-@pytest.fixture
-def things() -> Things:
-    client, core = fake_client()
-    return client.app.things, core
-
-
-async def test_insert_one_gives_an_id(things: Things) -> None:
-    coll, core = things
+async def test_insert_one_gives_an_id(coll: Collection, core: FakeCore) -> None:
     document = {"a": 1}
     result = await coll.insert_one(document)
     assert isinstance(document["_id"], ObjectId)
@@ -40,16 +30,14 @@ async def test_insert_one_gives_an_id(things: Things) -> None:
 
 
 @pytest.mark.parametrize("document", [{"a": 1}, {"a": 1, "_id": 3}, SON(a=1), OrderedDict(a=1)])
-async def test_insert_one_sends_the_id_first(things: Things, document: Any) -> None:
-    coll, core = things
+async def test_insert_one_sends_the_id_first(coll: Collection, core: FakeCore, document: Any) -> None:
     await coll.insert_one(document)
     assert list(document) == ["a", "_id"]
     (sent,) = core.last.command["documents"]
     assert list(sent.items()) == [("_id", document["_id"]), ("a", 1)]
 
 
-async def test_insert_one_keeps_an_id(things: Things) -> None:
-    coll, core = things
+async def test_insert_one_keeps_an_id(coll: Collection, core: FakeCore) -> None:
     session = coll.database.client.start_session()
     result = await coll.insert_one(
         {"_id": 3}, bypass_document_validation=True, session=session, comment="c", timeoutMS=40
@@ -61,15 +49,13 @@ async def test_insert_one_keeps_an_id(things: Things) -> None:
     assert core.last.deadline.timeout == 0.04
 
 
-async def test_a_raw_document_is_not_looked_into(things: Things) -> None:
-    coll, core = things
+async def test_a_raw_document_is_not_looked_into(coll: Collection, core: FakeCore) -> None:
     raw = RawBSONDocument(encode({"a": 1}))
     assert (await coll.insert_one(raw)).inserted_id is None
     assert core.last.command["documents"] == [raw]
 
 
-async def test_unacknowledged_writes(things: Things) -> None:
-    coll, _ = things
+async def test_unacknowledged_writes(coll: Collection) -> None:
     coll = coll.with_options(write_concern=WriteConcern(w=0))
     inserted = await coll.insert_one({"_id": 1})
     assert (inserted.acknowledged, inserted.inserted_id) == (False, 1)
@@ -82,15 +68,13 @@ async def test_unacknowledged_writes(things: Things) -> None:
     assert await coll.find_one_and_delete({}) is None
 
 
-async def test_errors_are_raised(things: Things) -> None:
-    coll, core = things
+async def test_errors_are_raised(coll: Collection, core: FakeCore) -> None:
     core.reply({"ok": 1, "n": 0, "writeErrors": [{"index": 0, "code": 11000, "errmsg": "duplicate"}]})
     with pytest.raises(DuplicateKeyError):
         await coll.insert_one({"_id": 1})
 
 
-async def test_updates(things: Things) -> None:
-    coll, core = things
+async def test_updates(coll: Collection, core: FakeCore) -> None:
     core.reply(
         {"ok": 1, "n": 1, "nModified": 1},
         {"ok": 1, "n": 5, "nModified": 4},
@@ -139,8 +123,7 @@ async def test_updates(things: Things) -> None:
     ]
 
 
-async def test_deletes(things: Things) -> None:
-    coll, core = things
+async def test_deletes(coll: Collection, core: FakeCore) -> None:
     core.reply({"ok": 1, "n": 1}, {"ok": 1, "n": 7})
     one = await coll.delete_one({"a": 1}, {"locale": "de"}, "a_1", let={"v": 1}, comment="c")
     assert one.deleted_count == 1
@@ -157,8 +140,7 @@ async def test_deletes(things: Things) -> None:
     assert core.last.deadline.timeout == 0.04
 
 
-async def test_find_one_and_modify(things: Things) -> None:
-    coll, core = things
+async def test_find_one_and_modify(coll: Collection, core: FakeCore) -> None:
     core.reply({"ok": 1, "value": {"_id": 1}}, {"ok": 1, "value": None}, {"ok": 1, "value": {"_id": 3}})
     found = await coll.find_one_and_update(
         {"a": 1},
@@ -201,44 +183,3 @@ async def test_find_one_and_modify(things: Things) -> None:
         "remove": True,
         "sort": {"a": 1},
     }
-
-
-@pytest.mark.parametrize(
-    ("method", "arguments", "options", "message"),
-    [
-        ("insert_one", [3], {}, "document must be"),
-        ("insert_many", [{"a": 1}], {}, r"documents must be .*, not "),
-        ("insert_many", [[3]], {}, r"documents\[0\] must be .*, not 3"),
-        ("insert_many", [[{}]], {"ordered": 1}, "ordered must be .*, not 1"),
-        ("update_one", [3, {"$set": {}}], {}, "filter must be"),
-        ("update_one", [{}, {"a": 1}], {}, "update must begin"),
-        ("update_one", [{}, {}], {}, "update must not be empty"),
-        ("update_one", [{}, {"$set": {}}], {"upsert": 1}, "upsert must be .*, not 1"),
-        ("update_many", [{}, {"a": 1}], {}, "update must begin"),
-        ("replace_one", [{}, {"$set": {}}], {}, "replacement must not begin"),
-        ("delete_one", [3], {}, "filter must be"),
-        ("delete_many", [{}], {"collation": 3}, "collation must be"),
-        ("find_one_and_update", [{}, {"a": 1}], {}, "update must begin"),
-        ("find_one_and_update", [{}, {"$set": {}}], {"return_document": 1}, "return_document must be .*, not 1"),
-        ("find_one_and_replace", [{}, {"$set": {}}], {}, "replacement must not begin"),
-        ("find_one_and_delete", [{}], {"colation": 1}, r"did you mean collation\?"),
-        ("find_one_and_delete", [{}], {"sort": 3}, "sort must be .*, not 3"),
-        ("bulk_write", [[3]], {}, r"requests\[0\]: a write request must be .*, not 3"),
-        ("bulk_write", [[DeleteOne({})]], {"let": 1}, "let must be a mapping, not 1"),
-        ("update_one", [{}, {"$set": {"a": 1}}], {"let": []}, r"let must be .*, not \[\]"),
-        ("update_many", [{}, {"$set": {"a": 1}}], {"let": 1}, "let must be .*, not 1"),
-        ("replace_one", [{}, {}], {"let": 0}, "let must be .*, not 0"),
-        ("delete_one", [{}], {"let": "x"}, "let must be .*, not 'x'"),
-        ("delete_many", [{}], {"let": 1}, "let must be .*, not 1"),
-        ("find_one_and_delete", [{}], {"let": 1}, "let must be .*, not 1"),
-        ("find_one_and_update", [{}, {"$set": {"a": 1}}], {"let": 1}, "let must be .*, not 1"),
-        ("find_one_and_replace", [{}, {}], {"let": 1}, "let must be .*, not 1"),
-        ("bulk_write", [[]], {"ordered": 1}, "ordered must be .*, not 1"),
-    ],
-)
-async def test_wrong_arguments(
-    things: Things, method: str, arguments: list[Any], options: dict[str, Any], message: str
-) -> None:
-    with pytest.raises((TypeError, ValueError), match=message):
-        await getattr(things[0], method)(*arguments, **options)
-    assert things[1].executor.sent == []

@@ -30,21 +30,14 @@ from motorlite.errors import (
 )
 from motorlite.read_concern import ReadConcern
 from tests.support.change_log import change, token
-from tests.support.fake_core import ADDRESS, FakeCore, batch, fake_client, next_batch
+from tests.support.fake_core import ADDRESS, Collection, FakeCore, batch, next_batch
 
 if TYPE_CHECKING:
-    from motorlite import AsyncCollection
+    from motorlite import AsyncMongoClient
 
 pytestmark = pytest.mark.anyio
 
-Things = tuple["AsyncCollection[Any]", FakeCore]
 LABEL = "ResumableChangeStreamError"
-
-
-@pytest.fixture
-def things() -> Things:
-    client, core = fake_client()
-    return client.app.things, core
 
 
 def first(*numbers: int, after: int | None = None, cursor_id: int = 7) -> dict[str, Any]:
@@ -61,21 +54,18 @@ def _reply(reply: dict[str, Any], after: int | None) -> dict[str, Any]:
     return reply
 
 
-def lost(_: Any = None) -> AutoReconnect:
-    error = AutoReconnect("lost")
+def reached(error: Any) -> Any:
+    """An error of a command that the server may have executed."""
     error.reached_server = True
     return error
+
+
+def lost(_: Any = None) -> AutoReconnect:
+    return reached(AutoReconnect("lost"))  # type: ignore[no-any-return]
 
 
 def labelled(code: int = 6, label: str = LABEL) -> OperationFailure:
     return OperationFailure("failed", code, {"ok": 0, "code": code, "errorLabels": [label]})
-
-
-def failed() -> OperationFailure:
-    """After which no stream goes on."""
-    error = OperationFailure("failed", 280, {"ok": 0, "code": 280})
-    error.reached_server = True
-    return error
 
 
 def stage(core: FakeCore) -> Any:
@@ -94,15 +84,15 @@ class TestCommand:
         ],
         ids=["collection", "database", "client"],
     )
-    async def test_on_each_level(self, watch: Any, database: str, name: Any, options: dict[str, Any]) -> None:
-        client, core = fake_client()
+    async def test_on_each_level(
+        self, client: AsyncMongoClient, core: FakeCore, watch: Any, database: str, name: Any, options: dict[str, Any]
+    ) -> None:
         core.reply(first(), {"ok": 1})
         async with await watch(client):
             assert core.last.operation.database == database
             assert core.last.command == {"aggregate": name, "pipeline": [{"$changeStream": options}], "cursor": {}}
 
-    async def test_all_options(self, things: Things) -> None:
-        coll, core = things
+    async def test_all_options(self, coll: Collection, core: FakeCore) -> None:
         core.reply(first(), more(), {"ok": 1})
         coll = coll.with_options(read_preference=ReadPreference.NEAREST, read_concern=ReadConcern("majority"))
         stream = coll.watch(
@@ -149,43 +139,13 @@ class TestCommand:
             "comment": {"a": 1},
         }
         assert core.last.operation.is_await_data
-        await stream.close()
 
-    @pytest.mark.parametrize(
-        ("options", "error"),
-        [
-            ({"pipeline": {}}, TypeError),
-            ({"pipeline": 0}, TypeError),
-            ({"pipeline": ["$match"]}, TypeError),
-            ({"full_document": 1}, TypeError),
-            ({"full_document_before_change": b"off"}, TypeError),
-            ({"resume_after": "token"}, TypeError),
-            ({"start_after": 5}, TypeError),
-            ({"start_at_operation_time": 5.0}, TypeError),
-            ({"max_await_time_ms": -1}, ValueError),
-            ({"max_await_time_ms": float("nan")}, ValueError),
-            ({"max_await_time_ms": 2**63}, ValueError),
-            ({"max_await_time_ms": "1"}, TypeError),
-            ({"batch_size": -1}, ValueError),
-            ({"batch_size": 1.5}, TypeError),
-            ({"collation": 5}, TypeError),
-            ({"show_expanded_events": 1}, TypeError),
-            ({"timeoutMS": -1}, ValueError),
-            ({"timeoutMS": "5"}, TypeError),
-        ],
-    )
-    async def test_wrong_arguments(self, things: Things, options: dict[str, Any], error: type[Exception]) -> None:
-        with pytest.raises(error, match=f"^{next(iter(options))} must be "):
-            things[0].watch(**options)
-
-    async def test_values_that_only_the_server_knows_are_sent(self, things: Things) -> None:
-        coll, core = things
+    async def test_values_that_only_the_server_knows_are_sent(self, coll: Collection, core: FakeCore) -> None:
         core.reply(first())
         async with await coll.watch(full_document="ofTheFuture", full_document_before_change=""):
             assert stage(core) == {"fullDocument": "ofTheFuture", "fullDocumentBeforeChange": ""}
 
-    async def test_it_resumes_with_what_it_was_opened_with(self, things: Things) -> None:
-        coll, core = things
+    async def test_it_resumes_with_what_it_was_opened_with(self, coll: Collection, core: FakeCore) -> None:
         core.reply(first(), lost, first())
         pipeline: list[dict[str, Any]] = [{"$match": {"a": 1}}]
         given = token(1)
@@ -195,8 +155,8 @@ class TestCommand:
             await stream.try_next()
             assert core.last.command["pipeline"] == [{"$changeStream": {"resumeAfter": token(1)}}, {"$match": {"a": 1}}]
 
-    async def test_it_is_one_object_with_one_reader(self, things: Things) -> None:
-        stream = things[0].watch()
+    async def test_it_is_one_object_with_one_reader(self, coll: Collection) -> None:
+        stream = coll.watch()
         for attempt in (copy.copy, copy.deepcopy, pickle.dumps):
             with pytest.raises(TypeError, match="AsyncChangeStream cannot be copied or pickled"):
                 attempt(stream)
@@ -205,8 +165,7 @@ class TestCommand:
 
 
 class TestSteps:
-    async def test_awaiting_opens_it(self, things: Things) -> None:
-        coll, core = things
+    async def test_awaiting_opens_it(self, coll: Collection, core: FakeCore) -> None:
         core.reply(first(after=4))
         stream = coll.watch()
         assert (stream.alive, stream.resume_token, core.names) == (True, None, [])
@@ -218,25 +177,12 @@ class TestSteps:
         assert not stream.alive
         assert core.names == ["aggregate", "killCursors"]
 
-    async def test_entering_opens_it(self, things: Things) -> None:
-        coll, core = things
-        core.reply(first(after=1))
-        async with coll.watch() as stream:
-            assert (core.names, stream.resume_token) == (["aggregate"], token(1))
-        closed = coll.watch()
-        await closed.close()
-        with pytest.raises(InvalidOperation, match="closed"):
-            async with closed:
-                pytest.fail("a closed stream was entered")
-
-    async def test_iterating_waits_for_changes(self, things: Things) -> None:
-        coll, core = things
+    async def test_iterating_waits_for_changes(self, coll: Collection, core: FakeCore) -> None:
         core.reply(first(), more(), more(1, 2), more(), more(3, cursor_id=0))
         assert [event async for event in coll.watch()] == [change(number) for number in (1, 2, 3)]
         assert core.names == ["aggregate", *["getMore"] * 4]
 
-    async def test_try_next_asks_once(self, things: Things) -> None:
-        coll, core = things
+    async def test_try_next_asks_once(self, coll: Collection, core: FakeCore) -> None:
         core.reply(first(after=1), more(after=2), more(3, 4, after=5))
         stream = coll.watch()
         assert (await stream.try_next(), core.names) == (None, ["aggregate"])
@@ -247,8 +193,7 @@ class TestSteps:
             assert core.names == ["aggregate", "getMore", "getMore"]
         assert await stream.try_next() is None
 
-    async def test_to_list_ends_at_the_first_empty_batch(self, things: Things) -> None:
-        coll, core = things
+    async def test_to_list_ends_at_the_first_empty_batch(self, coll: Collection, core: FakeCore) -> None:
         core.reply(first(1), more(2, 3), more(), more(4, 5, after=9), more())
         async with coll.watch() as stream:
             assert await stream.to_list() == [change(1), change(2), change(3)]
@@ -262,12 +207,11 @@ class TestSteps:
                     await stream.to_list(wrong)  # type: ignore[arg-type]
 
     @pytest.mark.parametrize("error", [labelled(), NetworkTimeout("too late")])
-    async def test_a_list_that_fails_loses_nothing(self, things: Things, error: PyMongoError) -> None:
-        coll, core = things
+    async def test_a_list_that_fails_loses_nothing(self, coll: Collection, core: FakeCore, error: PyMongoError) -> None:
         error.reached_server = True
         core.reply(first(1, 2, after=2), more(3, 4, after=4), error)
         if not error.timeout:
-            core.reply(failed())
+            core.reply(reached(OperationFailure("failed", 280, {"ok": 0, "code": 280})))
         stream = coll.watch(resume_after=token(0))
         assert await stream.next() == change(1)
         with pytest.raises(PyMongoError):
@@ -280,10 +224,8 @@ class TestSteps:
             assert await stream.to_list() == [change(5)]
             assert stage(core) == {"resumeAfter": token(4)}
         assert stream.alive == error.timeout
-        await stream.close()
 
-    async def test_the_server_ends_it(self, things: Things) -> None:
-        coll, core = things
+    async def test_the_server_ends_it(self, coll: Collection, core: FakeCore) -> None:
         core.reply(first(1), more(2, cursor_id=0, after=3))
         stream = coll.watch()
         assert await stream.next() == change(1)
@@ -297,8 +239,7 @@ class TestSteps:
         assert core.names == ["aggregate", "getMore"]
         assert len(core.executor.released) == 1
 
-    async def test_a_closed_one_returns_nothing(self, things: Things) -> None:
-        coll, core = things
+    async def test_a_closed_one_returns_nothing(self, coll: Collection, core: FakeCore) -> None:
         core.reply(first(1, 2))
         stream = await coll.watch()
         await stream.close()
@@ -310,10 +251,12 @@ class TestSteps:
         assert (await unopened.try_next(), await unopened.to_list()) == (None, [])
         with pytest.raises(InvalidOperation, match="closed"):
             await unopened
+        with pytest.raises(InvalidOperation, match="closed"):
+            async with unopened:
+                pytest.fail("a closed stream was entered")
         assert core.names == ["aggregate", "killCursors"]
 
-    async def test_the_token_belongs_to_the_stream(self, things: Things) -> None:
-        coll, core = things
+    async def test_the_token_belongs_to_the_stream(self, coll: Collection, core: FakeCore) -> None:
         core.reply(first(1, 2))
         async with coll.watch() as stream:
             found = await stream.next()
@@ -323,16 +266,16 @@ class TestSteps:
             assert stream.resume_token == token(1)
 
     @pytest.mark.parametrize("changed", [5, "text"])
-    async def test_a_token_that_the_pipeline_changed(self, things: Things, changed: Any) -> None:
-        coll, core = things
+    async def test_a_token_that_the_pipeline_changed(self, coll: Collection, core: FakeCore, changed: Any) -> None:
         core.reply(batch([{"_id": changed}], 7))
         async with coll.watch() as stream:
             assert await stream.next() == {"_id": changed}
             assert stream.resume_token == changed
 
     @pytest.mark.parametrize("broken", [{}, {"_id": None}])
-    async def test_a_change_without_a_token_closes_it(self, things: Things, broken: dict[str, Any]) -> None:
-        coll, core = things
+    async def test_a_change_without_a_token_closes_it(
+        self, coll: Collection, core: FakeCore, broken: dict[str, Any]
+    ) -> None:
         core.reply(first(1), next_batch([{**change(2), "_id": None}, broken], 7))
         stream = coll.watch([{"$project": {"_id": 0}}])
         await stream.next()
@@ -344,8 +287,7 @@ class TestSteps:
         await core.run_spawned()
         assert core.names == ["aggregate", "getMore", "killCursors"]
 
-    async def test_two_readers(self, things: Things) -> None:
-        coll, core = things
+    async def test_two_readers(self, coll: Collection, core: FakeCore) -> None:
         stream = await open_stream(coll, core)
 
         def meanwhile(_: Any) -> Any:
@@ -359,7 +301,6 @@ class TestSteps:
         assert await stream.next() == change(1)
         core.executor.replies[1] = lambda _: (meanwhile(_), first(2))[1]
         assert await stream.next() == change(2)
-        await stream.close()
 
 
 async def open_stream(coll: Any, core: FakeCore, **options: Any) -> Any:
@@ -367,31 +308,63 @@ async def open_stream(coll: Any, core: FakeCore, **options: Any) -> Any:
     return await coll.watch(**options)
 
 
-class TestResuming:
-    async def test_it_continues_behind_the_last_change(self, things: Things) -> None:
-        coll, core = things
-        core.reply(first(1, 2), lost, first(3), more(4))
-        stream = coll.watch()
-        assert [(await stream.next())["fullDocument"]["_id"] for _ in range(4)] == [1, 2, 3, 4]
-        assert core.names == ["aggregate", "getMore", "aggregate", "getMore"]
-        assert stage(core) == {"resumeAfter": token(2)}
-        await core.run_spawned()
-        assert core.last.command == {"killCursors": "things", "cursors": [7]}
-        await stream.close()
+NOT_PRIMARY = reached(NotPrimaryError("no label", {"ok": 0, "code": 10107}))
+TOO_SLOW = reached(OperationFailure("too slow", 50, {"ok": 0, "code": 50}))
+# After it is opened: the replies, what the steps bring, the commands, and after which change the last one resumes.
+STEPS: dict[str, tuple[list[Any], list[Any], str, int | None]] = {
+    "behind the last change": (
+        [more(1, 2), lost, first(3), more(4)],
+        [1, 2, 3, 4],
+        "getMore getMore aggregate getMore",
+        2,
+    ),
+    "after each failure in a row": (
+        [lost, first(after=2), lost, first(after=3), lost, first(4)],
+        [4],
+        "getMore aggregate getMore aggregate getMore aggregate",
+        3,
+    ),
+    "until the server ends it": (
+        [lost, lost, first(cursor_id=0, after=2)],
+        [AutoReconnect, StopAsyncIteration],
+        "getMore aggregate aggregate",
+        1,
+    ),
+    "at the next step, without a label": ([NOT_PRIMARY, first(2)], [NotPrimaryError, 2], "getMore aggregate", 1),
+    "at the next step, after a timeout": ([TOO_SLOW, first(2)], [OperationFailure, 2], "getMore aggregate", 1),
+    # A getMore that was shed leaves it as it is.
+    "not": ([labelled(462, "SystemOverloadedError"), more(2)], [OperationFailure, 2], "getMore getMore", None),
+}
 
-    async def test_the_first_command_does_not_resume(self, things: Things) -> None:
-        coll, core = things
+
+class TestResuming:
+    @pytest.mark.parametrize("how", STEPS)
+    async def test_it_resumes(self, coll: Collection, core: FakeCore, how: str) -> None:
+        replies, outcomes, commands, token_of = STEPS[how]
+        stream = await open_stream(coll, core)
+        core.reply(*copy.deepcopy(replies))
+        for outcome in outcomes:
+            if isinstance(outcome, int):
+                assert await stream.next() == change(outcome)
+            else:
+                with pytest.raises(outcome):
+                    await stream.next()
+        assert core.names == ["aggregate", *commands.split()]
+        assert stage(core) == ({} if token_of is None else {"resumeAfter": token(token_of)})
+        is_ended = StopAsyncIteration in outcomes
+        assert (stream.alive, len(core.executor.released)) == (not is_ended, is_ended)
+        assert not is_ended or stream.resume_token == token(2)
+
+    async def test_the_first_command_does_not_resume(self, coll: Collection, core: FakeCore) -> None:
         core.reply(lost, first(1))
         stream = coll.watch()
         with pytest.raises(AutoReconnect):
             await stream.next()
         assert (stream.alive, core.names) == (True, ["aggregate"])
         assert await stream.next() == change(1)
-        await stream.close()
 
     @pytest.mark.parametrize("explicit", [False, True])
-    async def test_in_the_same_session(self, things: Things, explicit: bool) -> None:
-        coll, core = things
+    async def test_in_the_same_session(self, coll: Collection, core: FakeCore, explicit: bool) -> None:
         core.reply(first(1), lost, lost, first(), more(2))
         session = coll.database.client.start_session() if explicit else None
         stream = coll.watch(session=session)
@@ -408,47 +381,25 @@ class TestResuming:
         if session is not None:
             await session.end_session()
 
-    async def test_a_second_failure_in_a_row_resumes_again(self, things: Things) -> None:
-        coll, core = things
-        core.reply(first(after=1), lost, first(after=2), lost, first(after=3), lost, first(4))
-        stream = coll.watch()
-        assert await stream.next() == change(4)
-        assert stage(core) == {"resumeAfter": token(3)}
-        await stream.close()
-
-    async def test_the_server_may_end_it_then(self, things: Things) -> None:
-        coll, core = things
-        stream = await open_stream(coll, core)
-        core.reply(lost, lost, first(cursor_id=0, after=2))
-        with pytest.raises(AutoReconnect):
-            await stream.next()
-        with pytest.raises(StopAsyncIteration):
-            await stream.next()
-        assert (stream.alive, stream.resume_token) == (False, token(2))
-        assert len(core.executor.released) == 1
-
-    async def test_slower_and_slower(self, things: Things) -> None:
-        coll, core = things
+    async def test_slower_and_slower(self, coll: Collection, core: FakeCore) -> None:
         core.reply(first(), *[lost, first()] * 4, more(1), lost, first(), lost, first(2))
         stream = coll.watch()
         await stream.next()
         assert core.paused == pytest.approx([0.1, 0.2, 0.4])
         await stream.next()
         assert core.paused[3:] == pytest.approx([0.1])
-        await stream.close()
 
-    async def test_not_if_the_time_limit_ends_before(self, things: Things) -> None:
-        coll, core = things
+    async def test_not_if_the_time_limit_ends_before(self, coll: Collection, core: FakeCore) -> None:
         core.reply(first(), lost, first(), lost, first(1))
         stream = coll.watch(timeoutMS=100)
         with pytest.raises(AutoReconnect):
             await stream.next()
         assert (core.names, core.paused) == (["aggregate", "getMore", "aggregate", "getMore"], [])
         assert await stream.next() == change(1)
-        await stream.close()
 
-    async def test_closed_by_another_task_during_a_pause(self, things: Things, monkeypatch: pytest.MonkeyPatch) -> None:
-        coll, core = things
+    async def test_closed_by_another_task_during_a_pause(
+        self, coll: Collection, core: FakeCore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         core.reply(first(), lost, first(), lost)
         stream = coll.watch()
 
@@ -461,17 +412,16 @@ class TestResuming:
         assert core.names[-2:] == ["getMore", "killCursors"]
         assert len(core.executor.released) == 1
 
-    async def test_try_next_resumes_once_and_asks_no_more(self, things: Things) -> None:
-        coll, core = things
+    async def test_try_next_resumes_once_and_asks_no_more(self, coll: Collection, core: FakeCore) -> None:
         stream = await open_stream(coll, core)
         core.reply(lost, first(after=2))
         assert (await stream.try_next(), stream.resume_token) == (None, token(2))
         assert core.names == ["aggregate", "getMore", "aggregate"]
-        await stream.close()
 
     @pytest.mark.parametrize("error", [lost(), labelled(), CursorNotFound("gone", 43, {"ok": 0, "code": 43})])
-    async def test_if_that_fails_the_next_step_resumes_first(self, things: Things, error: PyMongoError) -> None:
-        coll, core = things
+    async def test_if_that_fails_the_next_step_resumes_first(
+        self, coll: Collection, core: FakeCore, error: PyMongoError
+    ) -> None:
         stream = await open_stream(coll, core)
         core.reply(error, NetworkTimeout("late"), first(2, after=3), more(4))
         with pytest.raises(NetworkTimeout):
@@ -483,27 +433,22 @@ class TestResuming:
         await core.run_spawned()
         killed = [sent.command["cursors"] for sent in core.executor.sent if sent.name == "killCursors"]
         assert killed == ([] if isinstance(error, CursorNotFound) else [[7]])
-        await stream.close()
 
-    async def test_a_stream_that_could_not_resume_is_closed(self, things: Things) -> None:
-        coll, core = things
+    @pytest.mark.parametrize("end", ["closed", "dropped"])
+    async def test_a_stream_that_could_not_resume_leaves_nothing(
+        self, coll: Collection, core: FakeCore, end: str
+    ) -> None:
         stream = await open_stream(coll, core)
         core.reply(lost, lost)
         with pytest.raises(AutoReconnect):
             await stream.next()
-        await stream.close()
+        if end == "closed":
+            await stream.close()
+        else:
+            del stream
+            gc.collect()
         await core.run_spawned()
         assert core.names == ["aggregate", "getMore", "aggregate", "killCursors"]
-        assert len(core.executor.released) == 1
-
-    async def test_or_dropped(self, things: Things) -> None:
-        coll, core = things
-        stream = await open_stream(coll, core)
-        core.reply(lost, lost)
-        with pytest.raises(AutoReconnect):
-            await stream.next()
-        del stream
-        gc.collect()
         assert len(core.executor.released) == 1
 
     @pytest.mark.parametrize(
@@ -513,12 +458,13 @@ class TestResuming:
             labelled(11601, "NonResumableChangeStreamError"),
             OperationFailure("killed", 237, {"ok": 0, "code": 237}),
             ProtocolError("nonsense"),
+            # A value that the codec options refuse.
+            ValueError("year 10000"),
         ],
-        ids=lambda error: str(getattr(error, "code", "protocol")),
+        ids=lambda error: str(getattr(error, "code", None) or type(error).__name__),
     )
     @pytest.mark.parametrize("when", ["getMore", "resuming"])
-    async def test_other_errors_close_it(self, things: Things, error: PyMongoError, when: str) -> None:
-        coll, core = things
+    async def test_other_errors_close_it(self, coll: Collection, core: FakeCore, error: Any, when: str) -> None:
         error.reached_server = True
         stream = await open_stream(coll, core)
         core.reply(*[lost, error] if when == "resuming" else [error])
@@ -529,55 +475,14 @@ class TestResuming:
         assert core.names.count("aggregate") == (2 if when == "resuming" else 1)
         assert len(core.executor.released) == 1
 
-    async def test_a_value_that_the_codec_options_refuse_closes_it(self, things: Things) -> None:
-        coll, core = things
-        stream = await open_stream(coll, core)
-        core.reply(ValueError("year 10000"))
-        with pytest.raises(ValueError, match="10000"):
-            await stream.next()
-        assert not stream.alive
-
-    @pytest.mark.parametrize(
-        "error",
-        [
-            NotPrimaryError("no label", {"ok": 0, "code": 10107}),
-            OperationFailure("too slow", 50, {"ok": 0, "code": 50}),
-        ],
-    )
-    async def test_after_some_errors_only_the_next_step_resumes(self, things: Things, error: PyMongoError) -> None:
-        coll, core = things
-        error.reached_server = True
-        stream = await open_stream(coll, core)
-        core.reply(error, first(2))
-        with pytest.raises(type(error)):
-            await stream.next()
-        assert core.names == ["aggregate", "getMore"]
-        assert await stream.next() == change(2)
-        assert core.names == ["aggregate", "getMore", "aggregate"]
-        await stream.close()
-
-    async def test_a_getmore_that_was_shed_leaves_it_as_it_is(self, things: Things) -> None:
-        coll, core = things
-        shed = labelled(462, "SystemOverloadedError")
-        stream = await open_stream(coll, core)
-        core.reply(shed, more(2))
-        with pytest.raises(OperationFailure):
-            await stream.next()
-        assert await stream.next() == change(2)
-        assert core.names == ["aggregate", "getMore", "getMore"]
-        await stream.close()
-
-    async def test_a_server_that_is_known_to_be_lost_is_not_waited_for(self, things: Things) -> None:
-        coll, core = things
+    async def test_a_server_that_is_known_to_be_lost_is_not_waited_for(self, coll: Collection, core: FakeCore) -> None:
         stream = await open_stream(coll, core)
         core.lost.add(ADDRESS)
         core.reply(first(2))
         assert await stream.next() == change(2)
         assert core.names == ["aggregate", "aggregate"]
-        await stream.close()
 
-    async def test_closed_by_another_task_meanwhile(self, things: Things) -> None:
-        coll, core = things
+    async def test_closed_by_another_task_meanwhile(self, coll: Collection, core: FakeCore) -> None:
         stream = await open_stream(coll, core)
 
         def meanwhile(_: Any) -> Any:
@@ -594,8 +499,7 @@ class TestResuming:
 
 
 class TestTimeouts:
-    async def test_each_step_has_the_whole_time(self, things: Things) -> None:
-        coll, core = things
+    async def test_each_step_has_the_whole_time(self, coll: Collection, core: FakeCore) -> None:
         core.reply(first(), more(1), lost, first(2))
         stream = await coll.watch(timeoutMS=2000, max_await_time_ms=500)
         core.time += 5
@@ -610,16 +514,7 @@ class TestTimeouts:
         await stream.close()
         assert core.last.deadline.expires_at == 1017.0
 
-    @pytest.mark.parametrize("await_ms", [200, 201])
-    async def test_waiting_longer_than_the_timeout_is_refused(self, things: Things, await_ms: int) -> None:
-        coll, core = things
-        with pytest.raises(ConfigurationError, match=f"maxAwaitTimeMS must be less than .*, not {await_ms}"):
-            await coll.watch(timeoutMS=200, max_await_time_ms=await_ms)
-        assert core.names == []
-
-    async def test_a_step_that_times_out_resumes_at_the_next_one(self, things: Things) -> None:
-        coll, core = things
-
+    async def test_a_step_that_times_out_resumes_at_the_next_one(self, coll: Collection, core: FakeCore) -> None:
         def late(sent: Any) -> Any:
             core.time += 3
             error = NetworkTimeout("late")
@@ -634,16 +529,13 @@ class TestTimeouts:
         assert await stream.next() == change(2)
         assert core.names == ["aggregate", "getMore", "aggregate", "getMore"]
         assert stage(core) == {"resumeAfter": token(1)}
-        await stream.close()
 
-    async def test_the_limit_of_a_block_around_a_step(self, things: Things) -> None:
-        coll, core = things
+    async def test_the_limit_of_a_block_around_a_step(self, coll: Collection, core: FakeCore) -> None:
         stream = await open_stream(coll, core)
         core.reply(more(2))
         with motorlite.timeout(5):
             await stream.next()
         assert core.last.deadline.timeout == 5
-        await stream.close()
 
 
 class Upper(TypeDecoder):
@@ -670,8 +562,7 @@ class Text:
 
 
 class TestCodecOptions:
-    async def test_tokens_do_not_pass_through_decoders(self, things: Things) -> None:
-        coll, core = things
+    async def test_tokens_do_not_pass_through_decoders(self, coll: Collection, core: FakeCore) -> None:
         options: CodecOptions[Any] = CodecOptions(type_registry=TypeRegistry([Upper()]))
         raw = RawBSONDocument(bson.encode(change(1)))
         core.reply(batch([raw], 7), lost, first())
@@ -682,11 +573,11 @@ class TestCodecOptions:
         await stream.try_next()
         assert stage(core)["resumeAfter"]["_data"] == token(1)["_data"]
         assert core.last.operation.codec_options.document_class is RawBSONDocument
-        await stream.close()
 
     @pytest.mark.parametrize("step", ["next", "try_next", "to_list"])
-    async def test_a_change_that_cannot_be_decoded_closes_the_stream(self, things: Things, step: str) -> None:
-        coll, core = things
+    async def test_a_change_that_cannot_be_decoded_closes_the_stream(
+        self, coll: Collection, core: FakeCore, step: str
+    ) -> None:
         options: CodecOptions[Any] = CodecOptions(type_registry=TypeRegistry([Refusing()]))
         core.reply(batch([RawBSONDocument(bson.encode(change(number))) for number in (1, 2, 3)], 7))
         stream = coll.with_options(options).watch(resume_after=token(0))
@@ -700,27 +591,22 @@ class TestCodecOptions:
         assert core.last.name == "killCursors"
 
 
-def raw(coll: Any, **options: Any) -> Any:
-    return coll.aggregate([{"$changeStream": {}}], **options)
+RAW: dict[str, Any] = {"aggregate": "things", "pipeline": [{"$changeStream": {}}], "cursor": {}}
+TAILABLE = {"find": "things", "tailable": True, "awaitData": True}
 
 
-def raw_on_database(coll: Any, **options: Any) -> Any:
-    return coll.database.aggregate([{"$changeStream": {}}], **options)
-
-
-def raw_command(coll: Any, **options: Any) -> Any:
-    document = {"aggregate": "things", "pipeline": [{"$changeStream": {}}], "cursor": {}}
-    return coll.database.cursor_command(document, **options)
-
-
-def tailable_command(coll: Any, **options: Any) -> Any:
-    return coll.database.cursor_command({"find": "things", "tailable": True, "awaitData": True}, **options)
-
-
-@pytest.mark.parametrize("make", [raw, raw_on_database, raw_command, tailable_command])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda coll, **options: coll.aggregate([{"$changeStream": {}}], **options),
+        lambda coll, **options: coll.database.aggregate([{"$changeStream": {}}], **options),
+        lambda coll, **options: coll.database.cursor_command(RAW, **options),
+        lambda coll, **options: coll.database.cursor_command(TAILABLE, **options),
+    ],
+    ids=["pipeline", "pipeline of a database", "command", "tailable command"],
+)
 class TestOtherCursorsWithoutEnd:
-    async def test_to_list_ends_at_the_first_empty_batch(self, things: Things, make: Any) -> None:
-        coll, core = things
+    async def test_to_list_ends_at_the_first_empty_batch(self, coll: Collection, core: FakeCore, make: Any) -> None:
         core.reply(first(), more(), more(1, 2), more(3), more(), more(4, 5), more(), {"ok": 1})
         async with make(coll) as cursor:
             assert await cursor.to_list() == []
@@ -730,13 +616,11 @@ class TestOtherCursorsWithoutEnd:
             assert await cursor.to_list() == [change(5)]
             assert cursor.alive
 
-    async def test_iterating_waits(self, things: Things, make: Any) -> None:
-        coll, core = things
+    async def test_iterating_waits(self, coll: Collection, core: FakeCore, make: Any) -> None:
         core.reply(first(), more(), more(1), more(2, cursor_id=0))
         assert [found async for found in make(coll)] == [change(1), change(2)]
 
-    async def test_a_timeout_limits_each_step(self, things: Things, make: Any) -> None:
-        coll, core = things
+    async def test_a_timeout_limits_each_step(self, coll: Collection, core: FakeCore, make: Any) -> None:
         core.reply(first(1), more(2), {"ok": 1})
         async with make(coll, timeoutMS=2000) as cursor:
             await cursor.next()
@@ -750,7 +634,6 @@ class TestOtherCursorsWithoutEnd:
             make(coll, timeoutMS=5, timeoutMode="cursorLifetime")
 
 
-async def test_a_cursor_that_ends_is_read_through_its_empty_batches(things: Things) -> None:
-    coll, core = things
+async def test_a_cursor_that_ends_is_read_through_its_empty_batches(coll: Collection, core: FakeCore) -> None:
     core.reply(first(1), more(), more(2, cursor_id=0))
     assert await coll.aggregate([], maxAwaitTimeMS=5).to_list() == [change(1), change(2)]

@@ -6,7 +6,7 @@ import copy
 import gc
 import pickle
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 import anyio.lowlevel
@@ -25,25 +25,12 @@ from motorlite.errors import (
     OperationFailure,
     ServerSelectionTimeoutError,
 )
-from tests.support.fake_core import ADDRESS, FakeCore, batch, fake_client, next_batch
-
-if TYPE_CHECKING:
-    from motorlite import AsyncCollection
+from tests.support.fake_core import ADDRESS, Collection, FakeCore, batch, fake_client, next_batch
 
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def things() -> tuple[AsyncCollection[Any], FakeCore]:
-    client, core = fake_client()
-    return client.app.things, core
-
-
-Things = tuple["AsyncCollection[Any]", FakeCore]
-
-
-async def test_iterating_reads_all_batches(things: Things) -> None:
-    coll, core = things
+async def test_iterating_reads_all_batches(coll: Collection, core: FakeCore) -> None:
     core.reply(batch([{"a": 1}, {"a": 2}], 7), next_batch([], 7), next_batch([{"a": 3}]))
     cursor = coll.find({"x": 1})
     assert core.names == []
@@ -56,8 +43,7 @@ async def test_iterating_reads_all_batches(things: Things) -> None:
     assert [found async for found in cursor] == []
 
 
-async def test_awaiting_opens_and_returns_the_cursor(things: Things) -> None:
-    coll, core = things
+async def test_awaiting_opens_and_returns_the_cursor(coll: Collection, core: FakeCore) -> None:
     core.reply(batch([{"a": 1}], 7))
     cursor = coll.find()
     assert (cursor.alive, cursor.cursor_id, cursor.address, cursor.retrieved) == (True, None, None, 0)
@@ -66,19 +52,16 @@ async def test_awaiting_opens_and_returns_the_cursor(things: Things) -> None:
     assert core.names == ["find"]
     assert cursor.cursor_id == 7
     assert await cursor.next() == {"a": 1}
-    await cursor.close()
 
 
-async def test_the_implicit_session_lives_as_long_as_the_cursor(things: Things) -> None:
-    coll, core = things
+async def test_the_implicit_session_lives_as_long_as_the_cursor(coll: Collection, core: FakeCore) -> None:
     core.reply(batch([{"a": 1}], 7), next_batch([{"a": 2}], 7), next_batch([]))
     await coll.find().to_list()
     sessions = {sent.session for sent in core.executor.sent[1:]}
     assert core.executor.released == list(sessions)
 
 
-async def test_to_list_with_a_length(things: Things) -> None:
-    coll, core = things
+async def test_to_list_with_a_length(coll: Collection, core: FakeCore) -> None:
     core.reply(batch([1, 2, 3], 7), next_batch([4, 5]))
     cursor = coll.find()
     assert await cursor.to_list(2) == [1, 2]
@@ -89,150 +72,63 @@ async def test_to_list_with_a_length(things: Things) -> None:
         await cursor.to_list(0)
 
 
-async def test_a_list_that_fails_can_be_asked_for_again(things: Things) -> None:
-    coll, core = things
-    error = AutoReconnect("no server")
-    error.reached_server = False
-    core.reply(batch([1, 2], 7), next_batch([3], 7), error, next_batch([4]))
+# What a query may say, and what its command has then.
+SETTERS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "sort": ([("a", -1), "b"], {"sort": {"a": -1, "b": 1}}),
+    "limit": (10, {"limit": 10}),
+    "skip": (3, {"skip": 3}),
+    "batch_size": (5, {"batchSize": 5}),
+    "hint": ([("a", 1)], {"hint": {"a": 1}}),
+    "comment": ("c", {"comment": "c"}),
+    "max_time_ms": (100, {"maxTimeMS": 100}),
+    "collation": ({"locale": "de"}, {"collation": {"locale": "de"}}),
+    "min": ([("a", 1)], {"min": {"a": 1}}),
+    "max": ({"a": 9}, {"max": {"a": 9}}),
+    "max_scan": (4, {"maxScan": 4}),
+    "allow_disk_use": (True, {"allowDiskUse": True}),
+}
+# Without a method of the cursor.
+ARGUMENTS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "projection": (["a"], {"projection": {"a": 1}}),
+    "let": ({"v": 1}, {"let": {"v": 1}}),
+    "return_key": (True, {"returnKey": True}),
+    "show_record_id": (True, {"showRecordId": True}),
+    "no_cursor_timeout": (True, {"noCursorTimeout": True}),
+    "allow_partial_results": (True, {"allowPartialResults": True}),
+    "oplog_replay": (True, {"oplogReplay": True}),
+}
+
+
+async def test_all_options_reach_the_command(coll: Collection, core: FakeCore) -> None:
+    options, command = SETTERS | ARGUMENTS, {"find": "things", "filter": {"x": 1}}
+    core.reply(batch([]))
+    await coll.find({"x": 1}, **{name: value for name, (value, _) in options.items()})
+    for _, expected in options.values():
+        command |= expected
+    assert core.last.command == command
+
+
+async def test_setters_chain_and_say_the_same(coll: Collection, core: FakeCore) -> None:
+    core.reply(batch([]))
     cursor = coll.find()
-    with pytest.raises(AutoReconnect):
-        await cursor.to_list()
-    assert await cursor.to_list() == [1, 2, 3, 4]
+    command: dict[str, Any] = {"find": "things", "filter": {"$where": Code("this.a > 1")}}
+    for name, (value, expected) in SETTERS.items():
+        assert getattr(cursor, name)(value) is cursor
+        command |= expected
+    await cursor.where("this.a > 1")
+    assert core.last.command == command
+    for name, (value, _) in SETTERS.items():
+        with pytest.raises(InvalidOperation, match="clone"):
+            getattr(cursor, name)(value)
 
 
-async def test_next_at_the_end(things: Things) -> None:
-    coll, core = things
-    core.reply(batch([]))
-    with pytest.raises(StopAsyncIteration):
-        await coll.find().next()
-
-
-async def test_all_options_reach_the_command(things: Things) -> None:
-    coll, core = things
-    core.reply(batch([]))
-    cursor = coll.find(
-        {"x": 1},
-        ["a"],
-        3,
-        10,
-        batch_size=5,
-        sort="a",
-        hint=[("a", 1)],
-        comment="c",
-        max_time_ms=100,
-        collation={"locale": "de"},
-        let={"v": 1},
-        min=[("a", 1)],
-        max=[("a", 9)],
-        return_key=True,
-        show_record_id=True,
-        no_cursor_timeout=True,
-        allow_disk_use=True,
-        allow_partial_results=True,
-        oplog_replay=True,
-        max_scan=5,
-    )
-    await cursor
-    assert core.last.command == {
-        "find": "things",
-        "filter": {"x": 1},
-        "sort": {"a": 1},
-        "projection": {"a": 1},
-        "hint": {"a": 1},
-        "skip": 3,
-        "limit": 10,
-        "batchSize": 5,
-        "maxTimeMS": 100,
-        "comment": "c",
-        "collation": {"locale": "de"},
-        "let": {"v": 1},
-        "min": {"a": 1},
-        "max": {"a": 9},
-        "maxScan": 5,
-        "returnKey": True,
-        "showRecordId": True,
-        "allowDiskUse": True,
-        "noCursorTimeout": True,
-        "allowPartialResults": True,
-        "oplogReplay": True,
-    }
-
-
-async def test_setters_chain_and_say_the_same(things: Things) -> None:
-    coll, core = things
-    core.reply(batch([]))
-    cursor = (
-        coll.find()
-        .sort([("a", -1), "b"])
-        .limit(10)
-        .skip(3)
-        .batch_size(5)
-        .hint("a_1")
-        .comment("c")
-        .max_time_ms(100)
-        .collation({"locale": "de"})
-        .min([("a", 1)])
-        .max({"a": 9})
-        .max_scan(4)
-        .allow_disk_use(True)
-        .where("this.a > 1")
-    )
-    await cursor
-    assert core.last.command == {
-        "find": "things",
-        "filter": {"$where": Code("this.a > 1")},
-        "sort": {"a": -1, "b": 1},
-        "limit": 10,
-        "skip": 3,
-        "batchSize": 5,
-        "hint": "a_1",
-        "comment": "c",
-        "maxTimeMS": 100,
-        "collation": {"locale": "de"},
-        "min": {"a": 1},
-        "max": {"a": 9},
-        "maxScan": 4,
-        "allowDiskUse": True,
-    }
-    with pytest.raises(InvalidOperation, match="clone"):
-        cursor.limit(1)
-
-
-async def test_setters_take_back(things: Things) -> None:
-    coll, core = things
+async def test_setters_take_back(coll: Collection, core: FakeCore) -> None:
     core.reply(batch([]))
     await coll.find().hint("a_1").hint(None).max_time_ms(5).max_time_ms(None).sort("a", -1)
     assert core.last.command == {"find": "things", "filter": {}, "sort": {"a": -1}}
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
-        ({"limitt": 5}, TypeError, r"limitt=5; did you mean limit\?$"),
-        ({"batch_size": -1}, ValueError, "batch_size must be an integer of at least 0, not -1"),
-        ({"skip": "1"}, TypeError, "skip must be an integer, not '1'"),
-        ({"sort": 5}, TypeError, "sort must be .*, not 5"),
-        ({"cursor_type": 65}, ValueError, "cursor_type must be CursorType.*, not 65"),
-        ({"max_time_ms": "x"}, TypeError, r"max_time_ms must be .*, not 'x'"),
-        ({"allow_disk_use": 1}, TypeError, "allow_disk_use must be True or False, not 1"),
-        ({"timeoutMS": -1}, ValueError, r"timeoutMS must be .*, not -1"),
-        ({"timeoutMS": 5, "timeoutMode": "x"}, ValueError, r"timeoutMode must be .*, not 'x'"),
-    ],
-)
-async def test_wrong_options_are_explained(
-    things: Things, options: dict[str, Any], error: type[Exception], message: str
-) -> None:
-    with pytest.raises(error, match=message):
-        things[0].find({}, **options)
-
-
-async def test_a_wrong_filter_is_explained(things: Things) -> None:
-    with pytest.raises(TypeError, match=r"filter must be .*, not 3"):
-        things[0].find(3)  # type: ignore[arg-type]  # what is tested
-
-
-async def test_slices(things: Things) -> None:
-    coll, core = things
+async def test_slices(coll: Collection, core: FakeCore) -> None:
     core.reply(batch([]), batch([]))
     await coll.find()[2:5]
     assert (core.last.command["skip"], core.last.command["limit"]) == (2, 3)
@@ -247,8 +143,7 @@ async def test_slices(things: Things) -> None:
         coll.find()[3]  # type: ignore[index]  # what is tested
 
 
-async def test_options_that_were_removed_leave_nothing_behind(things: Things) -> None:
-    coll, core = things
+async def test_options_that_were_removed_leave_nothing_behind(coll: Collection, core: FakeCore) -> None:
     cursor: Any = coll.find(limit=1, batch_size=1, comment="c", cursor_type=CursorType.TAILABLE_AWAIT)
     core.reply({"ok": 1}, {"ok": 1}, batch([{"a": 1}, {"a": 2}], 7), next_batch([], 7), next_batch([{"a": 3}]))
     await cursor.explain()
@@ -264,17 +159,17 @@ async def test_options_that_were_removed_leave_nothing_behind(things: Things) ->
 
 
 @pytest.mark.parametrize("read", ["to_list", "async for"])
-async def test_a_cursor_that_has_ended_sends_nothing(things: Things, read: str) -> None:
-    coll, core = things
+async def test_a_cursor_that_has_ended_sends_nothing(coll: Collection, core: FakeCore, read: str) -> None:
     core.reply(batch([{"a": 1}]))
     cursor = coll.find()
     for found in ([{"a": 1}], [], []):
         assert (await cursor.to_list() if read == "to_list" else [item async for item in cursor]) == found
+    with pytest.raises(StopAsyncIteration):
+        await cursor.next()
     assert core.names == ["find"]
 
 
-async def test_clone_and_rewind(things: Things) -> None:
-    coll, core = things
+async def test_clone_and_rewind(coll: Collection, core: FakeCore) -> None:
     core.reply(batch([1], 7), {"ok": 1}, batch([1]), batch([2]))
     cursor = coll.find({"a": 1}, limit=9, comment="c", timeoutMS=5000, timeoutMode="iteration").sort("a")
     assert await cursor.next() == 1
@@ -287,16 +182,14 @@ async def test_clone_and_rewind(things: Things) -> None:
     assert not core.last.is_time_limited
 
 
-async def test_find_reads_as_the_collection_says(things: Things) -> None:
-    coll, core = things
+async def test_find_reads_as_the_collection_says(coll: Collection, core: FakeCore) -> None:
     core.reply(batch([], 7), next_batch([]))
     await coll.with_options(read_preference=ReadPreference.NEAREST).find().to_list()
     assert core.executor.sent[0].operation.selector == ReadPreference.NEAREST
     assert core.last.operation.read_preference == ReadPreference.NEAREST
 
 
-async def test_getmore_asks_for_no_more_than_the_limit(things: Things) -> None:
-    coll, core = things
+async def test_getmore_asks_for_no_more_than_the_limit(coll: Collection, core: FakeCore) -> None:
     core.reply(batch([1, 2], 7), next_batch([3], 7))
     cursor = coll.find(limit=3, batch_size=2, comment="c")
     assert await cursor.to_list() == [1, 2, 3]
@@ -310,8 +203,7 @@ async def test_getmore_asks_for_no_more_than_the_limit(things: Things) -> None:
     assert not cursor.alive
 
 
-async def test_a_first_batch_that_is_all_ends_the_cursor(things: Things) -> None:
-    coll, core = things
+async def test_a_first_batch_that_is_all_ends_the_cursor(coll: Collection, core: FakeCore) -> None:
     core.reply(batch([1], 7))
     cursor = await coll.find(limit=1).max_await_time_ms(None)
     assert core.names == ["find", "killCursors"]
@@ -321,13 +213,11 @@ async def test_a_first_batch_that_is_all_ends_the_cursor(things: Things) -> None
 
 
 class TestTheEnd:
-    async def test_close_kills_the_cursor_with_its_session(self, things: Things) -> None:
-        coll, core = things
+    @pytest.mark.parametrize("block", [lambda cursor: cursor, aclosing], ids=["async with", "aclosing"])
+    async def test_close_kills_the_cursor_with_its_session(self, coll: Collection, core: FakeCore, block: Any) -> None:
         core.reply(batch([1, 2], 7))
-        cursor = coll.find()
-        async with cursor:
-            async for _ in cursor:
-                break
+        async with block(coll.find()) as cursor:
+            await cursor.next()
         assert core.last.command == {"killCursors": "things", "cursors": [7]}
         assert core.last.session is not None
         assert core.executor.released == [core.last.session]
@@ -336,22 +226,26 @@ class TestTheEnd:
         assert core.names == ["find", "killCursors"]
         assert await cursor.to_list() == []
 
-    async def test_aclosing(self, things: Things) -> None:
-        coll, core = things
-        core.reply(batch([1, 2], 7))
-        async with aclosing(coll.find()) as cursor:
-            await cursor.next()
-        assert core.names == ["find", "killCursors"]
+    async def test_a_dropped_cursor_is_killed_in_the_background_if_it_is_open(
+        self, coll: Collection, core: FakeCore
+    ) -> None:
+        core.reply(batch([1]), batch([1], 7))
+        await coll.find()
+        gc.collect()
+        assert core.spawned == []
+        await coll.find()
+        gc.collect()
+        await core.run_spawned()
+        assert core.names == ["find", "find", "killCursors"]
+        assert len(core.executor.released) == 1
 
-    async def test_errors_of_killcursors_are_not_raised(self, things: Things) -> None:
-        coll, core = things
+    async def test_errors_of_killcursors_are_not_raised(self, coll: Collection, core: FakeCore) -> None:
         core.reply(batch([1], 7), NetworkTimeout("gone"))
         cursor = await coll.find()
         await cursor.close()
         assert len(core.executor.released) == 1
 
-    async def test_a_cursor_that_was_never_opened(self, things: Things) -> None:
-        coll, core = things
+    async def test_a_cursor_that_was_never_opened(self, coll: Collection, core: FakeCore) -> None:
         cursor = coll.find()
         await cursor.close()
         assert core.names == []
@@ -359,8 +253,7 @@ class TestTheEnd:
         with pytest.raises(InvalidOperation, match="closed"):
             await cursor
 
-    async def test_close_while_cancelled_goes_on_in_the_background(self, things: Things) -> None:
-        coll, core = things
+    async def test_close_while_cancelled_goes_on_in_the_background(self, coll: Collection, core: FakeCore) -> None:
         core.reply(batch([1], 7))
         cursor = await coll.find()
         with anyio.CancelScope() as scope:
@@ -370,24 +263,7 @@ class TestTheEnd:
         assert core.last.command == {"killCursors": "things", "cursors": [7]}
         assert len(core.executor.released) == 1
 
-    async def test_a_dropped_cursor_is_killed_in_the_background(self, things: Things) -> None:
-        coll, core = things
-        core.reply(batch([1], 7))
-        await coll.find()
-        gc.collect()
-        await core.run_spawned()
-        assert core.names == ["find", "killCursors"]
-        assert len(core.executor.released) == 1
-
-    async def test_a_dropped_exhausted_cursor_is_not(self, things: Things) -> None:
-        coll, core = things
-        core.reply(batch([1]))
-        await coll.find()
-        gc.collect()
-        assert core.spawned == []
-
-    async def test_an_explicit_session_is_used_and_kept(self, things: Things) -> None:
-        coll, core = things
+    async def test_an_explicit_session_is_used_and_kept(self, coll: Collection, core: FakeCore) -> None:
         core.reply(batch([1], 7), next_batch([2], 7))
         session = coll.database.client.start_session()
         cursor = coll.find(session=session)
@@ -398,8 +274,7 @@ class TestTheEnd:
         assert [sent.session for sent in core.executor.sent] == [session._state] * 3
         assert core.executor.released == []
 
-    async def test_closing_after_the_session_has_ended(self, things: Things) -> None:
-        coll, core = things
+    async def test_closing_after_the_session_has_ended(self, coll: Collection, core: FakeCore) -> None:
         core.reply(batch([1], 7))
         session = coll.database.client.start_session()
         cursor = await coll.find(session=session)
@@ -408,20 +283,59 @@ class TestTheEnd:
         assert core.last.session is None
 
 
-class TestFailures:
-    async def test_a_cursor_that_is_gone_is_not_killed(self, things: Things) -> None:
-        coll, core = things
-        core.reply(batch([1], 7), CursorNotFound("gone", 43, {"ok": 0, "code": 43}))
-        cursor = coll.find()
-        with pytest.raises(CursorNotFound):
-            await cursor.to_list()
-        assert not cursor.alive
-        await cursor.close()
-        assert core.names == ["find", "getMore"]
-        assert len(core.executor.released) == 1
+GONE = CursorNotFound("gone", 43, {"ok": 0, "code": 43})
+FORBIDDEN = OperationFailure("no", 13, {"ok": 0, "code": 13})
+SHED = OperationFailure("busy", 462, {"ok": 0, "errorLabels": ["SystemOverloadedError"]})
+NOT_SENT = ServerSelectionTimeoutError("none")
+# Whether the cursor is tailable, the replies, what `to_list` returns again and again, and the commands until `close`.
+STORIES: dict[str, tuple[bool, list[Any], list[Any], str]] = {
+    "a cursor that is gone is not killed": (False, [batch([1], 7), GONE], [CursorNotFound], "find getMore"),
+    "a getMore that was shed or never sent is repeated, and nothing is lost": (
+        False,
+        [batch([1, 2], 7), next_batch([3], 7), SHED, NOT_SENT, next_batch([4])],
+        [OperationFailure, ServerSelectionTimeoutError, [1, 2, 3, 4]],
+        "find getMore getMore getMore getMore",
+    ),
+    "a failed query is repeated": (False, [FORBIDDEN, batch([1])], [OperationFailure, [1], []], "find find"),
+    "a tailable cursor stops at an empty batch, but not for ever": (
+        True,
+        [batch([1], 7), next_batch([], 7), next_batch([2], 7), next_batch([], 7)],
+        [[1], [2]],
+        "find getMore getMore getMore killCursors",
+    ),
+    "an empty first batch": (True, [batch([], 7)], [[]], "find killCursors"),
+    "a tailable cursor that rolled over just ends": (True, [batch([1], 7), GONE], [[1], []], "find getMore"),
+    "other errors of a tailable cursor": (
+        True,
+        [batch([1], 7), FORBIDDEN],
+        [OperationFailure, InvalidOperation],
+        "find getMore killCursors",
+    ),
+}
 
-    async def test_an_unknown_position_is_not_read_past(self, things: Things) -> None:
-        coll, core = things
+
+@pytest.mark.parametrize("story", STORIES)
+async def test_reading_on(coll: Collection, core: FakeCore, story: str) -> None:
+    is_tailable, replies, outcomes, commands = STORIES[story]
+    core.reply(*copy.deepcopy(replies))
+    cursor = coll.find(cursor_type=CursorType.TAILABLE if is_tailable else CursorType.NON_TAILABLE)
+    for outcome in outcomes:
+        if isinstance(outcome, list):
+            assert await cursor.to_list() == outcome
+        else:
+            with pytest.raises(outcome):
+                await cursor.to_list()
+    has_ended = "killCursors" not in commands
+    assert cursor.alive is not (has_ended or outcomes[-1] is InvalidOperation)
+    await cursor.close()
+    await core.run_spawned()
+    assert core.names == commands.split()
+    assert ("tailable" in core.executor.sent[0].command) is is_tailable
+    assert len(core.executor.released) == (7 in [reply["cursor"]["id"] for reply in replies if isinstance(reply, dict)])
+
+
+class TestFailures:
+    async def test_an_unknown_position_is_not_read_past(self, coll: Collection, core: FakeCore) -> None:
         lost = AutoReconnect("lost")
         lost.reached_server = True
         core.reply(batch([1], 7), lost)
@@ -438,8 +352,7 @@ class TestFailures:
         await cursor.close()
         assert core.names == ["find", "getMore", "killCursors"]
 
-    async def test_a_cancelled_getmore_is_not_continued(self, things: Things) -> None:
-        coll, core = things
+    async def test_a_cancelled_getmore_is_not_continued(self, coll: Collection, core: FakeCore) -> None:
         core.reply(batch([1], 7))
         cursor = coll.find()
         await cursor.next()
@@ -448,32 +361,9 @@ class TestFailures:
             await cursor.next()
         with pytest.raises(InvalidOperation, match="documents may be missing"):
             await cursor.next()
-        await cursor.close()
-
-    async def test_a_getmore_that_was_shed_or_never_sent_can_be_repeated(self, things: Things) -> None:
-        coll, core = things
-        overloaded = OperationFailure("busy", 462, {"ok": 0, "errorLabels": ["SystemOverloadedError"]})
-        core.reply(batch([1], 7), overloaded, ServerSelectionTimeoutError("none"), next_batch([2]))
-        cursor = coll.find()
-        await cursor.next()
-        with pytest.raises(OperationFailure):
-            await cursor.next()
-        with pytest.raises(ServerSelectionTimeoutError):
-            await cursor.next()
-        assert cursor.alive
-        assert await cursor.next() == 2
-
-    async def test_a_failed_query_can_be_repeated(self, things: Things) -> None:
-        coll, core = things
-        core.reply(OperationFailure("no"), batch([1]))
-        cursor = coll.find()
-        with pytest.raises(OperationFailure):
-            await cursor
-        assert await cursor.to_list() == [1]
 
     @pytest.mark.parametrize("is_open", [False, True])
-    async def test_two_readers_at_once_are_told(self, things: Things, is_open: bool) -> None:
-        coll, core = things
+    async def test_two_readers_at_once_are_told(self, coll: Collection, core: FakeCore, is_open: bool) -> None:
         results: list[Any] = []
 
         async def read() -> None:
@@ -493,9 +383,7 @@ class TestFailures:
         assert 1 in results
         assert any("two tasks" in str(result) for result in results)
 
-    async def test_closing_during_a_getmore(self, things: Things) -> None:
-        coll, core = things
-
+    async def test_closing_during_a_getmore(self, coll: Collection, core: FakeCore) -> None:
         def answer(sent: Any) -> Any:
             return {"ok": 1} if sent.name == "killCursors" else next_batch([1], 7)
 
@@ -511,8 +399,7 @@ class TestFailures:
         assert core.names.count("killCursors") == 1
         assert len(core.executor.released) == 1
 
-    async def test_closing_during_the_query(self, things: Things) -> None:
-        coll, core = things
+    async def test_closing_during_the_query(self, coll: Collection, core: FakeCore) -> None:
         cursor = coll.find()
         found: list[Any] = []
 
@@ -527,26 +414,7 @@ class TestFailures:
 
 
 class TestTailable:
-    async def test_iterating_stops_at_an_empty_batch_but_not_for_ever(self, things: Things) -> None:
-        coll, core = things
-        core.reply(batch([1], 7), next_batch([], 7), next_batch([2], 7), next_batch([], 7))
-        cursor = coll.find(cursor_type=CursorType.TAILABLE)
-        assert [found async for found in cursor] == [1]
-        assert cursor.alive
-        assert [found async for found in cursor] == [2]
-        assert core.executor.sent[0].command["tailable"] is True
-        await cursor.close()
-
-    async def test_an_empty_first_batch(self, things: Things) -> None:
-        coll, core = things
-        core.reply(batch([], 7))
-        cursor = coll.find(cursor_type=CursorType.TAILABLE)
-        assert await cursor.to_list() == []
-        assert core.names == ["find"]
-        await cursor.close()
-
-    async def test_the_await_time_is_that_of_getmore(self, things: Things) -> None:
-        coll, core = things
+    async def test_the_await_time_is_that_of_getmore(self, coll: Collection, core: FakeCore) -> None:
         core.reply(batch([1], 7), next_batch([2], 7), next_batch([3], 7))
         cursor = coll.find(cursor_type=CursorType.TAILABLE_AWAIT, timeoutMS=2000).max_await_time_ms(500)
         await cursor.next()
@@ -558,25 +426,8 @@ class TestTailable:
         core.time += 1.75
         await cursor.next()
         assert core.last.command["maxTimeMS"] == 500, "each step has the whole time"
-        await cursor.close()
 
-    async def test_a_rolled_over_cursor_just_ends(self, things: Things) -> None:
-        coll, core = things
-        core.reply(batch([1], 7), CursorNotFound("gone", 43, {"ok": 0, "code": 43}))
-        cursor = coll.find(cursor_type=CursorType.TAILABLE)
-        assert await cursor.to_list() == [1]
-        assert not cursor.alive
-
-    async def test_other_errors_of_a_tailable_cursor_are_raised(self, things: Things) -> None:
-        coll, core = things
-        core.reply(batch([1], 7), OperationFailure("no", 13, {"ok": 0, "code": 13}))
-        cursor = coll.find(cursor_type=CursorType.TAILABLE)
-        with pytest.raises(OperationFailure):
-            await cursor.to_list()
-        await cursor.close()
-
-    async def test_flags(self, things: Things) -> None:
-        coll, core = things
+    async def test_flags(self, coll: Collection, core: FakeCore) -> None:
         core.reply(batch([]))
         cursor = await coll.find().add_option(2 | 16 | 32 | 128)
         cursor.remove_option(128)
@@ -586,22 +437,19 @@ class TestTailable:
         assert "allowPartialResults" not in command
         assert (await coll.find().add_option(2)).remove_option(2)._query == {"cursor_type": 0}
 
-    async def test_its_lifetime_cannot_be_limited(self, things: Things) -> None:
-        with pytest.raises(ConfigurationError, match="tailable"):
-            things[0].find(cursor_type=CursorType.TAILABLE, timeoutMS=5, timeoutMode="cursorLifetime")
-
-    @pytest.mark.parametrize("await_ms", [200, 201])
-    async def test_waiting_longer_than_the_timeout_is_refused(self, things: Things, await_ms: int) -> None:
-        coll, core = things
-        cursor = coll.find(cursor_type=CursorType.TAILABLE_AWAIT, timeoutMS=200, max_await_time_ms=await_ms)
-        with pytest.raises(ConfigurationError, match=f"maxAwaitTimeMS must be .*, not {await_ms}"):
-            await cursor
-        assert core.names == []
-
 
 class TestTimeouts:
-    async def test_a_lifetime(self, things: Things) -> None:
-        coll, core = things
+    @pytest.mark.parametrize("await_ms", [200, 201])
+    async def test_waiting_longer_than_the_timeout_is_refused(
+        self, coll: Collection, core: FakeCore, await_ms: int
+    ) -> None:
+        waiting: dict[str, Any] = {"timeoutMS": 200, "max_await_time_ms": await_ms}
+        for cursor in (coll.find(cursor_type=CursorType.TAILABLE_AWAIT, **waiting), coll.watch(**waiting)):
+            with pytest.raises(ConfigurationError, match=f"maxAwaitTimeMS must be less than .*, not {await_ms}"):
+                await cursor
+        assert core.names == []
+
+    async def test_a_lifetime(self, coll: Collection, core: FakeCore) -> None:
         core.reply(batch([1], 7), next_batch([2], 7))
         cursor = coll.find(timeoutMS=2000, max_time_ms=50)
         await cursor.next()
@@ -615,8 +463,7 @@ class TestTimeouts:
         await cursor.close()
         assert core.last.deadline.expires_at == 1003.0, "close has the whole time again"
 
-    async def test_an_iteration(self, things: Things) -> None:
-        coll, core = things
+    async def test_an_iteration(self, coll: Collection, core: FakeCore) -> None:
         core.reply(batch([1], 7), next_batch([2], 7))
         cursor = coll.find(timeoutMS=2000, timeoutMode="iteration")
         await cursor.next()
@@ -628,8 +475,7 @@ class TestTimeouts:
         await cursor.close(timeoutMS=300)
         assert core.last.deadline.expires_at == 1005.3
 
-    async def test_documents_at_hand_are_returned_after_the_deadline(self, things: Things) -> None:
-        coll, core = things
+    async def test_documents_at_hand_are_returned_after_the_deadline(self, coll: Collection, core: FakeCore) -> None:
         core.reply(batch([1, 2], 7), ExecutionTimeout("late"))
         cursor = coll.find(timeoutMS=100)
         await cursor.next()
@@ -637,11 +483,8 @@ class TestTimeouts:
         assert await cursor.next() == 2
         with pytest.raises(ExecutionTimeout):
             await cursor.next()
-        await cursor.close()
 
-    async def test_one_step_has_one_deadline(self, things: Things) -> None:
-        coll, core = things
-
+    async def test_one_step_has_one_deadline(self, coll: Collection, core: FakeCore) -> None:
         def later(sent: Any) -> Any:
             core.time += 0.5
             return next_batch([], 7)
@@ -659,8 +502,7 @@ class TestTimeouts:
         await client.get_database("a", timeoutMS=3000).b.find()
         assert core.last.deadline.expires_at == 1003.0
 
-    async def test_a_mode_needs_a_timeout(self, things: Things) -> None:
-        coll, core = things
+    async def test_a_mode_needs_a_timeout(self, coll: Collection, core: FakeCore) -> None:
         with pytest.raises(ConfigurationError, match="timeoutMS is not set"):
             coll.find(timeoutMode="iteration")
         core.reply(batch([]))
@@ -668,16 +510,14 @@ class TestTimeouts:
             await coll.find(timeoutMode="iteration")
 
 
-async def test_explain(things: Things) -> None:
-    coll, core = things
+async def test_explain(coll: Collection, core: FakeCore) -> None:
     core.reply({"ok": 1, "queryPlanner": {}})
     assert await coll.find({"a": 1}).sort("a").explain() == {"ok": 1, "queryPlanner": {}}
     assert core.last.command == {"explain": {"find": "things", "filter": {"a": 1}, "sort": {"a": 1}}}
 
 
-async def test_max_time_limits_explain(things: Things) -> None:
+async def test_max_time_limits_explain(coll: Collection, core: FakeCore) -> None:
     """At the top, where the server heeds it; in the query, where it has no effect, it is not repeated."""
-    coll, core = things
     explained = {"find": "things", "filter": {}}
     await coll.find().max_time_ms(2000).explain()
     assert core.last.command == {"explain": explained, "maxTimeMS": 2000}
@@ -688,16 +528,14 @@ async def test_max_time_limits_explain(things: Things) -> None:
     assert core.last.deadline.expires_at == 1000.05
 
 
-async def test_distinct(things: Things) -> None:
-    coll, core = things
+async def test_distinct(coll: Collection, core: FakeCore) -> None:
     core.reply({"ok": 1, "values": [1, 2]})
     assert await coll.find({"a": 1}).sort("a").hint("a_1").limit(3).distinct("b", timeoutMS=50) == [1, 2]
     assert core.last.command == {"distinct": "things", "key": "b", "query": {"a": 1}, "hint": "a_1"}
     assert core.last.deadline.expires_at == 1000.05
 
 
-async def test_a_copy_is_another_query(things: Things) -> None:
-    coll, core = things
+async def test_a_copy_is_another_query(coll: Collection, core: FakeCore) -> None:
     core.reply(batch([{"a": 1}]), batch([]), batch([]))
     cursor = coll.find({"a": {"$in": [1]}}, sort=[("a", 1)])
     await cursor.next()
@@ -711,8 +549,7 @@ async def test_a_copy_is_another_query(things: Things) -> None:
     assert third == {"find": "things", "filter": {"a": {"$in": [1]}}, "sort": {"a": 1}}
 
 
-async def test_cursors_cannot_be_pickled_and_those_of_commands_not_be_copied(things: Things) -> None:
-    coll, _ = things
+async def test_cursors_cannot_be_pickled_and_those_of_commands_not_be_copied(coll: Collection) -> None:
     for duplicate in (copy.copy, copy.deepcopy, pickle.dumps):
         with pytest.raises(TypeError, match="AsyncCommandCursor cannot be"):
             duplicate(coll.aggregate([]))
