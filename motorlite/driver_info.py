@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from motorlite._base.arguments import WrongType
-from motorlite._base.pymongo_objects import is_like
+from motorlite._base.arguments import WrongType, is_like
 from motorlite._base.values import is_encodable
 from motorlite.errors import ConfigurationError
 

@@ -62,7 +62,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 from bson.errors import InvalidDocument as InvalidDocument
 
 from motorlite._base import error_documents
-from motorlite._base.error_codes import MAX_TIME_MS_EXPIRED
+from motorlite._base.error_documents import MAX_TIME_MS_EXPIRED
 from motorlite._base.values import format_address
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from motorlite._base.arguments import wrong
-from motorlite._base.pymongo_objects import is_like
+from motorlite._base.arguments import is_like, wrong
 from motorlite.errors import detached
 
 if TYPE_CHECKING:

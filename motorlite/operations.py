@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar
 
 from motorlite._base import arguments
-from motorlite._base.arguments import WrongType, wrong
-from motorlite._base.pymongo_objects import is_like
+from motorlite._base.arguments import WrongType, is_like, wrong
 from motorlite._base.values import cut
 
 if TYPE_CHECKING:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from motorlite._base.arguments import Concern, WrongType
-from motorlite._base.pymongo_objects import is_like
+from motorlite._base.arguments import Concern, WrongType, is_like
 
 __all__ = ["DEFAULT_READ_CONCERN", "ReadConcern"]
 

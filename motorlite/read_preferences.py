@@ -6,8 +6,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final, TypeAlias
 
-from motorlite._base.arguments import WrongType
-from motorlite._base.pymongo_objects import is_like
+from motorlite._base.arguments import WrongType, is_like
 from motorlite._base.wire_versions import V3_4
 from motorlite.errors import ConfigurationError
 

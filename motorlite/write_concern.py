@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from motorlite._base.arguments import Concern, WrongType, check_boolean
-from motorlite._base.pymongo_objects import is_like
+from motorlite._base.arguments import Concern, WrongType, check_boolean, is_like
 from motorlite.errors import ConfigurationError
 
 if TYPE_CHECKING:

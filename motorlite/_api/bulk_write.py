@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from motorlite._client.core import Core
-    from motorlite._operations.bulk_batch import BulkBatch
+    from motorlite._operations.bulk import BulkBatch
     from motorlite._operations.client_bulk import ClientBulkBatch
 
 BatchT = TypeVar("BatchT", bound="BulkBatch | ClientBulkBatch")

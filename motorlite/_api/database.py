@@ -18,17 +18,9 @@ from motorlite._api.missing import not_callable
 from motorlite._api.time_limits import CursorLimits
 from motorlite._api.turns import refused
 from motorlite._api.typings import DocumentT, OtherDocumentT
-from motorlite._base.arguments import (
-    boolean,
-    converted,
-    count,
-    instance,
-    mapping,
-    server_milliseconds,
-    wrong,
-)
-from motorlite._operations.aggregate import waits_for_data
+from motorlite._base.arguments import boolean, converted, count, instance, mapping, server_milliseconds, wrong
 from motorlite._operations.commands import RunCommand, RunCursorCommand, command_document
+from motorlite._operations.reads import waits_for_data
 from motorlite.errors import AutoReconnect, CollectionInvalid, ConfigurationError, OperationFailure
 from motorlite.read_preferences import ReadPreference, as_read_preference
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 from bson.timestamp import Timestamp
 
 from motorlite._api.arguments.checks import optional
-from motorlite._base.arguments import boolean, instance, milliseconds, server_milliseconds, wrong
-from motorlite._base.pymongo_objects import is_like
+from motorlite._base.arguments import boolean, instance, is_like, milliseconds, server_milliseconds, wrong
 from motorlite._sessions.session import Concerns
 from motorlite.errors import ConfigurationError
 from motorlite.read_concern import as_read_concern

@@ -21,10 +21,10 @@ from motorlite._client.session_turns import take_turn
 from motorlite._connection.establish import Establisher, HandshakeSettings
 from motorlite._connection.handshake import server_api_fields
 from motorlite._connection.metadata import ENVIRONMENT_VARIABLES, with_info
+from motorlite._execution.building import CommandDefaults, default_milliseconds
 from motorlite._execution.executor import Executor
 from motorlite._execution.reports import Reports
 from motorlite._execution.run import new_operation_id
-from motorlite._execution.server_limits import CommandDefaults, default_milliseconds
 from motorlite._net import current, host
 from motorlite._net.host import read_environment, read_platform_facts
 from motorlite._observe.log_documents import LENGTH_VARIABLES, max_document_length

@@ -7,7 +7,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from motorlite._base.deadline import Deadline
-from motorlite._execution.server_limits import document_milliseconds
+from motorlite._execution.building import document_milliseconds
 from motorlite._observe.reachability import safe_log
 from motorlite._operations.contract import Call
 from motorlite._operations.find import FindOne
@@ -15,8 +15,8 @@ from motorlite.errors import PyMongoError
 from motorlite.read_preferences import ReadPreference
 
 if TYPE_CHECKING:
+    from motorlite._execution.building import CommandDefaults
     from motorlite._execution.executor import Executor
-    from motorlite._execution.server_limits import CommandDefaults
     from motorlite._net.runtime import Runtime
 
 # Seconds between two looks, and for one look. A change is seen within their sum.

@@ -9,7 +9,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from motorlite._base.deadline import Deadline
-from motorlite._base.error_codes import RETRYABLE_WRITE, SYSTEM_OVERLOADED
+from motorlite._base.error_documents import RETRYABLE_WRITE, SYSTEM_OVERLOADED
 from motorlite._operations.contract import Call, TimeLimit
 from motorlite._operations.cursors import KillCursors, LostCursor, opened_by
 from motorlite.errors import InvalidOperation, OperationFailure, PyMongoError

@@ -10,7 +10,7 @@ from dataclasses import KW_ONLY, dataclass
 from math import inf
 from typing import TYPE_CHECKING, Final
 
-from motorlite._base.error_codes import RETRYABLE, SYSTEM_OVERLOADED
+from motorlite._base.error_documents import RETRYABLE, SYSTEM_OVERLOADED
 from motorlite._base.values import format_address
 from motorlite._connection.compressed_stream import CompressedStream
 from motorlite._connection.connection import Connection

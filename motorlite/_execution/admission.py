@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from motorlite._admission.circuit_breaker import Outcome
 from motorlite._admission.rate_limiter import Waiting
-from motorlite._base.error_codes import MAX_TIME_MS_EXPIRED, SYSTEM_OVERLOADED
+from motorlite._base.error_documents import MAX_TIME_MS_EXPIRED, SYSTEM_OVERLOADED
 from motorlite._base.values import Progress, format_address
 from motorlite._net.runtime import WaitTimeout
 from motorlite.errors import (

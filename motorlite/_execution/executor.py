@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from motorlite._base.error_codes import REAUTHENTICATION_REQUIRED
+from motorlite._base.error_documents import REAUTHENTICATION_REQUIRED
 from motorlite._base.values import Progress
 from motorlite._execution import acquiring, degrading
 from motorlite._execution.building import CommandBuilder
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from motorlite._connection.connection import Connection
     from motorlite._execution.acquiring import Deployment
     from motorlite._execution.admission import AdmissionSteps
+    from motorlite._execution.building import CommandDefaults
     from motorlite._execution.reports import Reports
-    from motorlite._execution.server_limits import CommandDefaults
     from motorlite._operations.contract import Call, CursorReply, Operation
     from motorlite._retry.decision import RetrySettings
     from motorlite._sessions.session import SessionPool

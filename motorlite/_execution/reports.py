@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from motorlite._observe.command_events import CommandEvents
+from motorlite._observe.publishing import CommandEvents
 from motorlite._retry.decision import Again
 from motorlite.errors import PyMongoError, detached
 from motorlite.monitoring import (

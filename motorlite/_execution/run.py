@@ -6,7 +6,7 @@ from itertools import count
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from motorlite._base.error_codes import SYSTEM_OVERLOADED
+from motorlite._base.error_documents import SYSTEM_OVERLOADED
 from motorlite._base.values import Progress
 from motorlite._retry import classification
 from motorlite._retry.backoff import DEFAULT_RETRY_AFTER

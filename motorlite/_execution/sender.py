@@ -27,10 +27,9 @@ if TYPE_CHECKING:
     from motorlite._base.deadline import Deadline
     from motorlite._base.values import Address, Document, ServerFacts
     from motorlite._connection.connection import Connection
-    from motorlite._execution.building import CommandBuilder
+    from motorlite._execution.building import CommandBuilder, CommandDefaults
     from motorlite._execution.reports import Reports
     from motorlite._execution.run import Attempt, Run
-    from motorlite._execution.server_limits import CommandDefaults
     from motorlite._operations.contract import Operation
     from motorlite._topology.topology import Server
     from motorlite._topology.topology_description import TopologyDescription

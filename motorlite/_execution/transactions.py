@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from motorlite._base.error_codes import (
+from motorlite._base.error_documents import (
     MAX_TIME_MS_EXPIRED,
     RETRYABLE_WRITE,
     RETRYABLE_WRITE_CODES,

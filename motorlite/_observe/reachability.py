@@ -8,7 +8,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from motorlite import monitoring as events
-from motorlite._base.error_codes import CREDENTIALS_REFUSED
+from motorlite._base.error_documents import CREDENTIALS_REFUSED
 from motorlite.errors import AutoReconnect, NotPrimaryError, error_code
 
 if TYPE_CHECKING:

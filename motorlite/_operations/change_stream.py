@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import MutableMapping
 from typing import TYPE_CHECKING, Any, Final
 
-from motorlite._base.error_codes import CURSOR_NOT_FOUND, RESUMABLE_CHANGE_STREAM, RESUMABLE_CODES
+from motorlite._base.error_documents import CURSOR_NOT_FOUND, RESUMABLE_CHANGE_STREAM, RESUMABLE_CODES
 from motorlite._base.wire_versions import V4_4
-from motorlite._operations.aggregate import Aggregate
 from motorlite._operations.cursors import GetMore
+from motorlite._operations.reads import Aggregate
 from motorlite._wire.replies import document
 from motorlite.errors import AutoReconnect, OperationFailure, error_code
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from motorlite._base.wire_versions import V4_4
-from motorlite._operations.aggregate import Aggregate
 from motorlite._operations.common import (
     AdministrativeCommand,
     AdministrativeWrite,
@@ -19,6 +18,7 @@ from motorlite._operations.common import (
     with_set,
 )
 from motorlite._operations.contract import Command, CursorReply
+from motorlite._operations.reads import Aggregate
 from motorlite._wire.replies import documents, text
 from motorlite.errors import ProtocolError
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from motorlite._base.error_codes import UNKNOWN_COMMIT_RESULT
+from motorlite._base.error_documents import UNKNOWN_COMMIT_RESULT
 from motorlite._operations.common import UNREAD
 from motorlite._operations.contract import Command, Kind, Operation, TimeLimit, TransactionEnd
 from motorlite._topology.selection import WRITABLE

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from motorlite._base.pymongo_objects import is_like
+from motorlite._base.arguments import is_like
 from motorlite.errors import ConfigurationError
 
 if TYPE_CHECKING:

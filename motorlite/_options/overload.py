@@ -7,8 +7,16 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from typing import Any, Final
 
-from motorlite._options.option import Option, Values, keyword_option
-from motorlite._options.values import Unusable, boolean, instance_of, integer, suggestion
+from motorlite._options.option import (
+    Option,
+    Unusable,
+    Values,
+    boolean,
+    instance_of,
+    integer,
+    keyword_option,
+    suggestion,
+)
 from motorlite.retry import BestEffort, FailFast, OverloadRetry, RetryBudget, SpecificationRetry
 from motorlite.retry.strategy import as_retry_strategy
 

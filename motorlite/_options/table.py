@@ -11,13 +11,12 @@ from bson.binary import UuidRepresentation
 from bson.codec_options import DatetimeConversion, TypeRegistry
 
 from motorlite._options.credentials import RULES
-from motorlite._options.option import Option, Values, keyword_option
-from motorlite._options.overload import OVERLOAD
-from motorlite._options.tracing import tracing_options
-from motorlite._options.values import (
+from motorlite._options.option import (
     COMPRESSORS,
     MAX_APP_NAME_BYTES,
     MAX_PROXY_CREDENTIAL_BYTES,
+    Option,
+    Values,
     any_text,
     app_name,
     boolean,
@@ -26,6 +25,7 @@ from motorlite._options.values import (
     function,
     instance_of,
     integer,
+    keyword_option,
     max_staleness,
     mechanism_properties,
     milliseconds,
@@ -39,6 +39,8 @@ from motorlite._options.values import (
     text,
     write_concern_w,
 )
+from motorlite._options.overload import OVERLOAD
+from motorlite._options.tracing import tracing_options
 from motorlite.driver_info import as_driver_info
 from motorlite.monitoring import LISTENERS
 from motorlite.read_preferences import MODES

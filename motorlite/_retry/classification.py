@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from motorlite._base import wire_versions
-from motorlite._base.error_codes import (
+from motorlite._base.error_documents import (
     MAX_TIME_MS_EXPIRED,
     NO_WRITES_PERFORMED,
     NOT_PRIMARY_CODES,

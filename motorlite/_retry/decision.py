@@ -54,7 +54,7 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from motorlite._base.error_codes import RETRYABLE, SYSTEM_OVERLOADED, TRANSACTION_LABELS, TRANSIENT_TRANSACTION
+from motorlite._base.error_documents import RETRYABLE, SYSTEM_OVERLOADED, TRANSACTION_LABELS, TRANSIENT_TRANSACTION
 from motorlite._operations.contract import DEFAULT_OPTIONS, Kind
 from motorlite._retry import classification
 from motorlite._retry.backoff import CONTROLLED_BACKOFF, server_base_backoff

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from motorlite._base.error_codes import SYSTEM_OVERLOADED
+from motorlite._base.error_documents import SYSTEM_OVERLOADED
 from motorlite._base.values import Progress
 from motorlite._retry.backoff import DEFAULT_RETRY_AFTER, server_base_backoff
 

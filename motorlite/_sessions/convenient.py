@@ -11,7 +11,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from motorlite._base import error_documents
-from motorlite._base.error_codes import (
+from motorlite._base.error_documents import (
     MAX_TIME_MS_EXPIRED,
     RETRYABLE,
     RETRYABLE_WRITE,

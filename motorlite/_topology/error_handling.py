@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from motorlite._base.error_codes import NOT_PRIMARY_CODES, SHUTDOWN_CODES, SYSTEM_OVERLOADED
+from motorlite._base.error_documents import NOT_PRIMARY_CODES, SHUTDOWN_CODES, SYSTEM_OVERLOADED
 from motorlite._topology.server_description import ServerDescription, compare_topology_versions
 from motorlite.errors import (
     AutoReconnect,

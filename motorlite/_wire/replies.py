@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 from motorlite._base import error_documents
-from motorlite._base.error_codes import (
+from motorlite._base.error_documents import (
     CURSOR_NOT_FOUND,
     DUPLICATE_KEY_CODES,
     MAX_TIME_MS_EXPIRED,

@@ -6,8 +6,7 @@ import enum
 from dataclasses import dataclass
 from typing import Final
 
-from motorlite._base.arguments import check_boolean
-from motorlite._base.quantities import check_above, check_whole
+from motorlite._base.arguments import check_above, check_boolean, check_whole
 
 __all__ = ["BreakerState", "CircuitBreaker"]
 

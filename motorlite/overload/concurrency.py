@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from motorlite._base.quantities import check_above, check_whole
+from motorlite._base.arguments import check_above, check_whole
 
 __all__ = ["ConcurrencyLimit"]
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
-from motorlite._base.arguments import check_word, wrong
-from motorlite._base.quantities import check_above, check_whole
+from motorlite._base.arguments import check_above, check_whole, check_word, wrong
 from motorlite.overload.wait_queue import WaitQueue
 
 __all__ = ["RateLimit"]

@@ -6,8 +6,7 @@ import warnings
 from dataclasses import dataclass, fields
 from typing import Any, Final, Literal
 
-from motorlite._base.arguments import check_boolean, check_word, wrong
-from motorlite._base.quantities import check_whole, duration, size
+from motorlite._base.arguments import check_boolean, check_whole, check_word, duration, size, wrong
 
 __all__ = ["WaitQueue"]
 

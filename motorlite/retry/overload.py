@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from motorlite._base.arguments import check_boolean, check_number
-from motorlite._base.error_codes import RETRYABLE, SYSTEM_OVERLOADED
+from motorlite._base.error_documents import RETRYABLE, SYSTEM_OVERLOADED
 from motorlite.retry.budget import TOKEN_CAPACITY
 from motorlite.retry.strategy import RetryAction, RetryStrategy, SpecificationRetry
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
-from motorlite._base.error_codes import RETRYABLE_WRITE
+from motorlite._base.error_documents import RETRYABLE_WRITE
 from motorlite.errors import AutoReconnect, NotPrimaryError, PoolClearedError, PyMongoError
 from motorlite.read_preferences import Secondary
 from motorlite.testing import FaultProxy, LocalServer

@@ -8,7 +8,7 @@ import pytest
 from bson.errors import InvalidDocument
 from bson.objectid import ObjectId
 
-from motorlite._operations.template_writes import MANY_FIELDS
+from motorlite._operations.single_writes import MANY_FIELDS
 from motorlite.monitoring import CommandStartedEvent
 from motorlite.testing.scripted import Close
 from tests.support.clients import scripted_client

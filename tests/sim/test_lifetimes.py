@@ -17,7 +17,7 @@ from bson.errors import InvalidBSON
 from motorlite._base.deadline import NO_DEADLINE
 from motorlite._client.core import Core
 from motorlite._client.leftovers import LIMIT, PAUSES
-from motorlite._operations.counts import Count
+from motorlite._operations.reads import Count
 from motorlite.errors import AutoReconnect, BulkWriteError, InvalidOperation, OperationFailure, PyMongoError
 from motorlite.monitoring import CommandFailedEvent, ConnectionPoolListener, TopologyListener
 from motorlite.read_preferences import ReadPreference

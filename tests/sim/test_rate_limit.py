@@ -9,9 +9,9 @@ import anyio
 import pytest
 
 from motorlite import call_options
-from motorlite._operations.counts import Explain
 from motorlite._operations.cursors import KillCursors
 from motorlite._operations.find import Find
+from motorlite._operations.reads import Explain
 from motorlite.errors import InvalidOperation, PyMongoError, RateLimitError
 from motorlite.overload import RateLimit, WaitQueue
 from motorlite.read_preferences import ReadPreference

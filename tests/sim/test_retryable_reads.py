@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
-from motorlite._base.error_codes import NOT_PRIMARY_CODES, RETRYABLE_READ_CODES
+from motorlite._base.error_documents import NOT_PRIMARY_CODES, RETRYABLE_READ_CODES
 from motorlite._operations.collections import ListDatabases
 from motorlite._operations.commands import RunCommand
-from motorlite._operations.counts import Count
 from motorlite._operations.cursors import KillCursors
+from motorlite._operations.reads import Count
 from motorlite.errors import (
     AutoReconnect,
     ConfigurationError,

@@ -11,8 +11,7 @@ import anyio
 import pytest
 
 from motorlite._operations.collections import Create
-from motorlite._operations.find_and_modify import FindAndModify
-from motorlite._operations.single_writes import Delete, Update
+from motorlite._operations.single_writes import Delete, FindAndModify, Update
 from motorlite._operations.statements import delete_statement, update_statement
 from motorlite.errors import (
     AutoReconnect,

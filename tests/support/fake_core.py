@@ -17,10 +17,9 @@ from motorlite import AsyncCollection, AsyncMongoClient
 from motorlite._base.values import ServerFacts
 from motorlite._client.core import Core
 from motorlite._client.leftovers import LostCursors, LostTransactions
-from motorlite._execution.building import remove_older_limits
+from motorlite._execution.building import CommandDefaults, remove_older_limits
 from motorlite._execution.executor import Executor
 from motorlite._execution.reports import Reports
-from motorlite._execution.server_limits import CommandDefaults
 from motorlite._observe.publishing import Publishers
 from motorlite._operations.contract import CursorReply, Opened, Operation, TimeLimit
 from motorlite._options.options import client_options

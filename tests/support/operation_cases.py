@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import anyio
 
 from motorlite import CursorType, DeleteOne, IndexModel, InsertOne, UpdateOne
-from motorlite._operations.template_writes import MANY_FIELDS
+from motorlite._operations.single_writes import MANY_FIELDS
 from motorlite.errors import PyMongoError
 from motorlite.operations import SearchIndexModel
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from motorlite._api.settings import Settings
     from motorlite._client.core import Core
     from motorlite._operations.find import FindFirstFacts
-    from motorlite._operations.template_writes import TemplateWrites
+    from motorlite._operations.single_writes import TemplateWrites
 
 
 class CollectionBase(Watching[DocumentT]):

@@ -13,9 +13,7 @@ from motorlite._api.turns import refused
 from motorlite._api.typings import DocumentT
 from motorlite._base.arguments import boolean, check_items, converted, mapping
 from motorlite._base.error_documents import has_written
-from motorlite._operations.bulk_batch import BATCHES
-from motorlite._operations.bulk_result import BulkResult, is_long, merge
-from motorlite._operations.bulk_runs import insert_run, ordered_runs, unordered_runs
+from motorlite._operations.bulk import BATCHES, BulkResult, insert_run, is_long, merge, ordered_runs, unordered_runs
 from motorlite._operations.slices import ITEMS, release
 from motorlite.errors import OperationFailure, PyMongoError
 from motorlite.results import BulkWriteResult, InsertManyResult
@@ -26,7 +24,7 @@ if TYPE_CHECKING:
     from bson.raw_bson import RawBSONDocument
 
     from motorlite._api.session import AsyncClientSession
-    from motorlite._operations.bulk_runs import BulkRun
+    from motorlite._operations.bulk import BulkRun
     from motorlite.errors import BulkWriteError
     from motorlite.operations import DeleteMany, DeleteOne, InsertOne, ReplaceOne, UpdateMany, UpdateOne
 

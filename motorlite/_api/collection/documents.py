@@ -9,9 +9,9 @@ from bson.objectid import ObjectId
 from bson.raw_bson import RawBSONDocument
 
 from motorlite._base.arguments import DOCUMENTS, check_document
-from motorlite._operations.bulk_batch import encode_together, suits_arrays
+from motorlite._operations.bulk import encode_together, suits_arrays
+from motorlite._operations.single_writes import MANY_FIELDS
 from motorlite._operations.slices import ITEMS, MAX_SIZE, slice_length
-from motorlite._operations.template_writes import MANY_FIELDS
 from motorlite.errors import InvalidOperation
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from bson.codec_options import CodecOptions
 
-    from motorlite._operations.bulk_runs import BulkRun
+    from motorlite._operations.bulk import BulkRun
     from motorlite._operations.slices import Slices
 
 

@@ -14,8 +14,7 @@ from motorlite._api.lists import PLAIN, list_cursor, listed
 from motorlite._api.turns import refused
 from motorlite._api.typings import DocumentT
 from motorlite._base import arguments
-from motorlite._base.arguments import WrongType, checked, converted, index_document, server_milliseconds, wrong
-from motorlite._base.pymongo_objects import is_like
+from motorlite._base.arguments import WrongType, checked, converted, index_document, is_like, server_milliseconds, wrong
 from motorlite._operations.common import ALL_INDEXES, NAMESPACE_NOT_FOUND
 from motorlite._wire.replies import document, text
 from motorlite.errors import OperationFailure

@@ -25,10 +25,9 @@ from motorlite._api.typings import DocumentT
 from motorlite._base import arguments
 from motorlite._base.arguments import fields_document, hint_value
 from motorlite._base.deadline import NO_DEADLINE
-from motorlite._operations.aggregate import CountDocuments, count_pipeline
 from motorlite._operations.contract import Call
-from motorlite._operations.counts import Count, Distinct
 from motorlite._operations.find import FindFirstFacts, FindOne
+from motorlite._operations.reads import Count, CountDocuments, Distinct, count_pipeline
 from motorlite.errors import ConfigurationError, PyMongoError
 
 if TYPE_CHECKING:

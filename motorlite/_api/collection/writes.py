@@ -24,10 +24,8 @@ from motorlite._base.arguments import (
     server_milliseconds,
     wrong,
 )
-from motorlite._operations.find_and_modify import FindAndModify
-from motorlite._operations.single_writes import Delete, Insert, Update
+from motorlite._operations.single_writes import Delete, FindAndModify, Insert, TemplateWrites, Update
 from motorlite._operations.statements import delete_statement, replace_statement, update_statement
-from motorlite._operations.template_writes import TemplateWrites
 from motorlite.results import DeleteResult, InsertOneResult, UpdateResult
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from motorlite._api.session import state_of
 from motorlite._api.turns import give_way
 from motorlite._api.typings import DocumentT
 from motorlite._base.arguments import positive
-from motorlite._base.error_codes import CURSOR_NOT_FOUND
+from motorlite._base.error_documents import CURSOR_NOT_FOUND
 from motorlite._operations.change_stream import WatchMore, is_resumable
 from motorlite._operations.contract import Call
 from motorlite.errors import AutoReconnect, InvalidOperation, PyMongoError, error_code

@@ -14,7 +14,7 @@ from motorlite._api.time_limits import CursorLimits
 from motorlite._api.typings import DocumentT
 from motorlite._base import arguments
 from motorlite._base.arguments import converted, count
-from motorlite._operations.aggregate import Aggregate, AggregateWrite, has_write_stage, waits_for_data
+from motorlite._operations.reads import Aggregate, AggregateWrite, has_write_stage, waits_for_data
 from motorlite.errors import ConfigurationError, InvalidOperation, OperationFailure
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from motorlite._api.turns import refused
 from motorlite._api.typings import DocumentT
 from motorlite._base import arguments
 from motorlite._base.arguments import wrong
-from motorlite._operations.counts import Distinct
 from motorlite._operations.find import ExhaustFind, Find
+from motorlite._operations.reads import Distinct
 from motorlite.errors import InvalidOperation, OperationFailure
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ class AsyncCursor(BatchedCursor[DocumentT]):
 
         Retries: overload errors only (docs/retries.md).
         """
-        from motorlite._operations.counts import Explain
+        from motorlite._operations.reads import Explain
 
         call = self._collection._begin(self._session, timeoutMS) or await refused()
         return await self._core.executor.execute(Explain(self._first_operation()), call)

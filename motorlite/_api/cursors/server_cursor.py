@@ -13,7 +13,7 @@ from motorlite._api.call_options import effective
 from motorlite._api.session import state_of
 from motorlite._api.turns import give_way
 from motorlite._api.typings import DocumentT
-from motorlite._base.error_codes import SYSTEM_OVERLOADED
+from motorlite._base.error_documents import SYSTEM_OVERLOADED
 from motorlite._client.leftovers import give_back, is_settled, kill_command
 from motorlite._client.prefetch import Prefetch, in_background
 from motorlite._operations.contract import Call, TimeLimit

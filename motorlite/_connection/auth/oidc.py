@@ -8,8 +8,8 @@ import bson
 from bson.binary import Binary
 from bson.errors import BSONError
 
+from motorlite._base.arguments import is_like
 from motorlite._base.hosts import is_dns_name, is_ip_address
-from motorlite._base.pymongo_objects import is_like
 from motorlite._base.values import is_encodable
 from motorlite._connection.auth.conversation import EXTERNAL, NeedToken, SaslReply, run, violation
 from motorlite.auth_oidc import OIDCCallbackResult, OIDCIdPInfo

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 
 from motorlite import monitoring as events
-from motorlite._base.error_codes import SYSTEM_OVERLOADED
+from motorlite._base.error_documents import SYSTEM_OVERLOADED
 from motorlite._client.settings import pool_options
 from motorlite._options.options import client_options
 from motorlite.errors import PoolClearedError, PoolClosedError, WaitQueueTimeoutError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from motorlite._base.error_codes import RETRYABLE, SYSTEM_OVERLOADED
+from motorlite._base.error_documents import RETRYABLE, SYSTEM_OVERLOADED
 from motorlite._topology.error_handling import ErrorFacts, on_check_error, on_error
 from motorlite._topology.server_description import ServerDescription, parse_address
 from motorlite._wire.replies import error_from_reply

@@ -10,8 +10,8 @@ import pytest
 
 from motorlite import AsyncCollection
 from motorlite._operations.commands import RunCommand
-from motorlite._operations.counts import Count, Explain
 from motorlite._operations.find import Find
+from motorlite._operations.reads import Count, Explain
 from motorlite._operations.single_writes import Insert
 from motorlite.gridfs import AsyncGridFS, AsyncGridFSBucket, AsyncGridIn, AsyncGridOut, AsyncGridOutCursor
 from tests.support.handles import HANDLES, methods, sends

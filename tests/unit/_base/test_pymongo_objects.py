@@ -19,7 +19,7 @@ from pymongo.server_api import ServerApi, ServerApiVersion
 import motorlite
 from motorlite import operations as requests
 from motorlite import read_preferences
-from motorlite._base.pymongo_objects import is_like
+from motorlite._base.arguments import is_like
 from motorlite._connection.auth.oidc import check_result
 from motorlite._observe.publishing import make_publishers
 from motorlite._operations.statements import statement_of

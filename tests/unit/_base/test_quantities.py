@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from motorlite._base.quantities import duration, size
+from motorlite._base.arguments import duration, size
 
 
 @pytest.mark.parametrize(

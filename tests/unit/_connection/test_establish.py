@@ -9,7 +9,7 @@ import anyio
 import pytest
 from bson import ObjectId
 
-from motorlite._base.error_codes import RETRYABLE, SYSTEM_OVERLOADED
+from motorlite._base.error_documents import RETRYABLE, SYSTEM_OVERLOADED
 from motorlite._connection.authenticate import Authenticator
 from motorlite._connection.establish import Establisher, EstablishmentError, HandshakeSettings
 from motorlite._connection.handshake import MAX_HELLO_SIZE

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from motorlite._base.error_codes import RETRYABLE, SYSTEM_OVERLOADED
+from motorlite._base.error_documents import RETRYABLE, SYSTEM_OVERLOADED
 from motorlite._connection.establish import Establisher, EstablishmentError, HandshakeSettings
 from motorlite._net.current import current_runtime
 from motorlite.errors import AutoReconnect, NetworkTimeout

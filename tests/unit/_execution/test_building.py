@@ -21,14 +21,13 @@ from bson.timestamp import Timestamp
 
 from motorlite._base.deadline import NO_DEADLINE, Deadline
 from motorlite._base.values import ServerFacts
-from motorlite._execution.building import CommandBuilder
+from motorlite._execution.building import CommandBuilder, CommandDefaults
 from motorlite._execution.run import Attempt, Run
-from motorlite._execution.server_limits import CommandDefaults
-from motorlite._operations.aggregate import Aggregate
 from motorlite._operations.commands import RunCommand
 from motorlite._operations.contract import Call
 from motorlite._operations.cursors import GetMore
 from motorlite._operations.find import Find, FindFirstFacts, FindOne
+from motorlite._operations.reads import Aggregate
 from motorlite._sessions.session import Session, SessionPool
 from motorlite._topology.topology_description import TopologyDescription
 from motorlite._wire import op_msg

@@ -13,7 +13,7 @@ from bson.timestamp import Timestamp
 from motorlite._base.deadline import NO_DEADLINE, Deadline
 from motorlite._base.values import ServerFacts
 from motorlite._execution import building
-from motorlite._execution.server_limits import CommandDefaults
+from motorlite._execution.building import CommandDefaults
 from motorlite._operations.contract import TimeLimit
 from motorlite._sessions.session import ServerSession, Session
 from motorlite.errors import ExecutionTimeout

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from bson.int64 import Int64
 
-from motorlite._execution.server_limits import LONGEST_MS, CommandDefaults, default_milliseconds, document_milliseconds
+from motorlite._execution.building import LONGEST_MS, CommandDefaults, default_milliseconds, document_milliseconds
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import bson
 import pytest
 from bson.datetime_ms import DatetimeMS
 
-from motorlite._observe.command_events import CommandEvents
+from motorlite._observe.publishing import CommandEvents
 from motorlite.errors import AutoReconnect, NotPrimaryError
 from tests.support.kept_errors import is_kept_copy
 from tests.support.operations import server_error

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from motorlite._operations.aggregate import Aggregate, AggregateWrite, CountDocuments
-from motorlite._operations.bulk_batch import DeleteBatch, InsertBatch, UpdateBatch
-from motorlite._operations.bulk_runs import BulkRun, insert_run
+from motorlite._operations.bulk import BulkRun, DeleteBatch, InsertBatch, UpdateBatch, insert_run
 from motorlite._operations.change_stream import Watch, WatchMore
 from motorlite._operations.client_bulk import ClientBulkBatch, Statement
 from motorlite._operations.collections import (
@@ -21,10 +19,8 @@ from motorlite._operations.collections import (
 )
 from motorlite._operations.commands import BuildInfo, RunCommand, RunCursorCommand
 from motorlite._operations.contract import Kind, Operation
-from motorlite._operations.counts import Count, Distinct, Explain
 from motorlite._operations.cursors import GetMore, KillCursors
 from motorlite._operations.find import ExhaustFind, Find, FindFirstFacts, FindOne
-from motorlite._operations.find_and_modify import FindAndModify
 from motorlite._operations.indexes import (
     CreateIndexes,
     CreateSearchIndexes,
@@ -34,10 +30,10 @@ from motorlite._operations.indexes import (
     ListSearchIndexes,
     UpdateSearchIndex,
 )
+from motorlite._operations.reads import Aggregate, AggregateWrite, Count, CountDocuments, Distinct, Explain
 from motorlite._operations.sessions import AbortTransaction, CommitTransaction, EndSessions
-from motorlite._operations.single_writes import Delete, Insert, Update
+from motorlite._operations.single_writes import MANY_FIELDS, Delete, FindAndModify, Insert, TemplateWrites, Update
 from motorlite._operations.statements import delete_statement, update_statement
-from motorlite._operations.template_writes import MANY_FIELDS, TemplateWrites
 from motorlite.read_preferences import ReadPreference
 
 READ, WRITE, COMMAND = Kind

@@ -18,7 +18,7 @@ from bson.son import SON
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from motorlite._operations.bulk_batch import MOST, encode_together, suits_arrays
+from motorlite._operations.bulk import MOST, encode_together, suits_arrays
 
 OPTIONS: CodecOptions[Any] = CodecOptions(uuid_representation=UuidRepresentation.STANDARD)
 

@@ -12,15 +12,16 @@ from bson.raw_bson import RawBSONDocument
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from motorlite._operations.bulk_batch import (
+from motorlite._operations.bulk import (
     BATCHES,
     DECORATION_ALLOWANCE,
     BulkBatch,
+    BulkRun,
     DeleteBatch,
     InsertBatch,
     UpdateBatch,
+    insert_run,
 )
-from motorlite._operations.bulk_runs import BulkRun, insert_run
 from motorlite._operations.slices import STATEMENT_ALLOWANCE, all_at_once
 from motorlite._operations.statements import delete_statement, update_statement
 from motorlite.errors import ConfigurationError, DocumentTooLarge

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from motorlite._operations.bulk_result import BulkResult, merge
-from motorlite._operations.bulk_runs import BulkRun
+from motorlite._operations.bulk import BulkResult, BulkRun, merge
 from motorlite._operations.slices import ITEMS
 
 LENGTHS = (0, 1, ITEMS, ITEMS + 1, 3 * ITEMS)

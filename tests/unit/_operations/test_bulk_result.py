@@ -2,8 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from motorlite._operations.bulk_result import BulkResult
-from motorlite._operations.bulk_runs import BulkRun, ordered_runs, unordered_runs
+from motorlite._operations.bulk import BulkResult, BulkRun, ordered_runs, unordered_runs
 from motorlite._operations.slices import all_at_once
 from motorlite.operations import DeleteOne, InsertOne, UpdateOne
 

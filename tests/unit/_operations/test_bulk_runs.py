@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from motorlite._operations.bulk_runs import BulkRun, insert_run, ordered_runs, unordered_runs
+from motorlite._operations.bulk import BulkRun, insert_run, ordered_runs, unordered_runs
 from motorlite._operations.slices import all_at_once
 from motorlite.errors import InvalidOperation
 from motorlite.operations import DeleteOne, InsertOne, ReplaceOne, UpdateMany, UpdateOne

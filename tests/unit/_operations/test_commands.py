@@ -12,14 +12,6 @@ from bson.int64 import Int64
 from bson.raw_bson import RawBSONDocument
 
 from motorlite._base.wire_versions import release
-from motorlite._operations.aggregate import (
-    Aggregate,
-    AggregateWrite,
-    CountDocuments,
-    count_pipeline,
-    has_write_stage,
-    waits_for_data,
-)
 from motorlite._operations.collections import (
     Create,
     Drop,
@@ -33,10 +25,8 @@ from motorlite._operations.collections import (
 from motorlite._operations.commands import BuildInfo, RunCommand, RunCursorCommand
 from motorlite._operations.common import ALL_INDEXES, check_needs
 from motorlite._operations.contract import TimeLimit
-from motorlite._operations.counts import Count, Distinct
 from motorlite._operations.cursors import GetMore, KillCursors
 from motorlite._operations.find import Find, FindOne
-from motorlite._operations.find_and_modify import FindAndModify
 from motorlite._operations.indexes import (
     CreateIndexes,
     CreateSearchIndexes,
@@ -47,6 +37,16 @@ from motorlite._operations.indexes import (
     UpdateSearchIndex,
     search_index_stages,
 )
+from motorlite._operations.reads import (
+    Aggregate,
+    AggregateWrite,
+    Count,
+    CountDocuments,
+    Distinct,
+    count_pipeline,
+    has_write_stage,
+    waits_for_data,
+)
 from motorlite._operations.sessions import (
     MAX_SESSIONS,
     AbortTransaction,
@@ -54,7 +54,7 @@ from motorlite._operations.sessions import (
     EndSessions,
     session_batches,
 )
-from motorlite._operations.single_writes import Delete, Insert, Update
+from motorlite._operations.single_writes import Delete, FindAndModify, Insert, Update
 from motorlite._operations.statements import delete_statement, update_statement
 from motorlite._topology.selection import WRITABLE, WritesByPreference
 from motorlite.errors import (

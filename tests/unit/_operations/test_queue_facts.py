@@ -8,13 +8,11 @@ import bson
 import pytest
 
 from motorlite._base.values import ServerFacts
-from motorlite._operations.aggregate import Aggregate, AggregateWrite, CountDocuments
-from motorlite._operations.bulk_batch import InsertBatch
-from motorlite._operations.bulk_runs import insert_run
+from motorlite._operations.bulk import InsertBatch, insert_run
 from motorlite._operations.commands import RunCommand
-from motorlite._operations.counts import Count, Distinct
 from motorlite._operations.cursors import GetMore
 from motorlite._operations.find import ExhaustFind, Find, FindFirst, FindOne
+from motorlite._operations.reads import Aggregate, AggregateWrite, Count, CountDocuments, Distinct
 from motorlite._operations.single_writes import Insert, Update
 from motorlite._operations.slices import all_at_once
 from motorlite._operations.statements import update_statement

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import bson
 from bson.raw_bson import RawBSONDocument
 
-from motorlite._operations.bulk_batch import MOST
+from motorlite._operations.bulk import MOST
 from motorlite._operations.slices import ITEMS, MAX_SIZE, all_at_once, is_slice, release, slice_length
 
 if TYPE_CHECKING:

@@ -11,9 +11,8 @@ from bson.codec_options import CodecOptions
 from bson.raw_bson import RawBSONDocument
 from bson.son import SON
 
-from motorlite._operations.single_writes import Delete, Insert, Update
+from motorlite._operations.single_writes import MANY_FIELDS, Delete, Insert, TemplateWrites, Update
 from motorlite._operations.statements import delete_statement, replace_statement, update_statement
-from motorlite._operations.template_writes import MANY_FIELDS, TemplateWrites
 from motorlite.errors import DuplicateKeyError, ProtocolError, WTimeoutError
 from motorlite.write_concern import WriteConcern
 from tests.support.servers import V4_2, V8_0

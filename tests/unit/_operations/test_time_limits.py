@@ -10,12 +10,12 @@ import pytest
 from motorlite._base.deadline import NO_DEADLINE, Deadline
 from motorlite._base.values import ServerFacts
 from motorlite._execution import building
-from motorlite._execution.server_limits import CommandDefaults
+from motorlite._execution.building import CommandDefaults
 from motorlite._operations.commands import RunCommand
 from motorlite._operations.contract import TimeLimit
-from motorlite._operations.counts import Explain
 from motorlite._operations.cursors import GetMore, KillCursors
 from motorlite._operations.find import Find
+from motorlite._operations.reads import Explain
 from tests.unit._operations.facts_table import ADDRESS, TABLE
 
 if TYPE_CHECKING:

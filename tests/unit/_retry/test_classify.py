@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from motorlite._base.error_codes import RETRYABLE_READ_CODES, RETRYABLE_WRITE_CODES
+from motorlite._base.error_documents import RETRYABLE_READ_CODES, RETRYABLE_WRITE_CODES
 from motorlite._retry import classification
 from motorlite.errors import (
     AutoReconnect,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from motorlite._base.error_codes import NOT_PRIMARY_CODES, RETRYABLE_READ_CODES
+from motorlite._base.error_documents import NOT_PRIMARY_CODES, RETRYABLE_READ_CODES
 from motorlite._base.values import Progress
 from motorlite._retry.classification import reason_of
 from motorlite.errors import (

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from bson.objectid import ObjectId
 
-from motorlite._base.error_codes import NOT_PRIMARY_CODES, SHUTDOWN_CODES, SYSTEM_OVERLOADED
+from motorlite._base.error_documents import NOT_PRIMARY_CODES, SHUTDOWN_CODES, SYSTEM_OVERLOADED
 from motorlite._topology.error_handling import (
     NO_EFFECT,
     ErrorEffect,

@@ -14,8 +14,7 @@ from bson.raw_bson import RawBSONDocument
 from bson.son import SON
 
 from motorlite._api.collection.documents import take_documents
-from motorlite._operations.bulk_batch import InsertBatch
-from motorlite._operations.bulk_runs import BulkRun, insert_run
+from motorlite._operations.bulk import BulkRun, InsertBatch, insert_run
 from motorlite._operations.slices import MAX_SIZE, all_at_once
 from tests.support.servers import V7_0
 

@@ -1,4 +1,4 @@
-"""Pure: the aggregate command, also for countDocuments (CRUD specification)."""
+"""Pure: the commands aggregate, count and distinct (CRUD specification), and explain."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from motorlite._base.wire_versions import V5_0
-from motorlite._operations.common import FIRST_BATCH, ReadCommand, ReadOptions, add_write_concern, with_set
-from motorlite._operations.contract import Command, CursorReply, Kind, R_co
+from motorlite._operations.common import FIRST_BATCH, VALUES, ReadCommand, ReadOptions, add_write_concern, with_set
+from motorlite._operations.contract import Command, CursorReply, Kind, Operation, R_co
 from motorlite._topology.selection import WritesByPreference
-from motorlite._wire.replies import check_write_concern, document, documents, number
+from motorlite._wire.replies import array, check_write_concern, document, documents, number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
     from motorlite._base.values import Document, ServerFacts
     from motorlite.write_concern import WriteConcern
+
+
+# The aggregate command, also for countDocuments (CRUD specification).
 
 
 class AggregateCommand(ReadCommand[R_co]):
@@ -166,3 +169,90 @@ def count_pipeline(filter: Mapping[str, Any], skip: int = 0, limit: int = 0) -> 
         pipeline.append({"$limit": limit})
     pipeline.append({"$group": {"_id": 1, "n": {"$sum": 1}}})
     return pipeline
+
+
+# The commands count and distinct (CRUD specification), and explain.
+
+
+class Count(ReadCommand[int]):
+    """The number of documents from the collection's metadata (estimatedDocumentCount), returned by `parse`.
+
+    Retry: retryable read.
+    """
+
+    __slots__ = ()
+
+    name = "count"
+    is_degradable = True
+    supports_after_cluster_time = True
+
+    def __init__(self, database: str, collection: str, **common: Unpack[ReadOptions]) -> None:
+        super().__init__(database, {"count": collection}, **common)
+
+    def parse(self, reply: Document) -> int:
+        return number(reply, "n")
+
+
+class Distinct(ReadCommand[list[Any]]):
+    """The distinct values of a field; `parse` returns them as a list.
+
+    Retry: retryable read.
+    """
+
+    __slots__ = ()
+
+    name = "distinct"
+    is_degradable = True
+    supports_after_cluster_time = True
+    document_fields = VALUES
+
+    def __init__(
+        self,
+        database: str,
+        collection: str,
+        key: str,
+        filter: Mapping[str, Any] | None = None,
+        *,
+        collation: Mapping[str, Any] | None = None,
+        hint: str | Mapping[str, Any] | None = None,
+        **common: Unpack[ReadOptions],
+    ) -> None:
+        document = {"distinct": collection, "key": key, "query": {} if filter is None else filter}
+        super().__init__(database, with_set(document, collation=collation, hint=hint), **common)
+
+    def parse(self, reply: Document) -> list[Any]:
+        return array(reply, "values")
+
+
+class Explain(Operation["Document"]):
+    """The server's plan for another operation; `parse` returns the reply.
+
+    Retry: never by the retryable reads specification; overload errors by the overload policy, as a read.
+    """
+
+    __slots__ = ("_explained",)
+
+    name = "explain"
+    kind = Kind.READ
+    is_idempotent = True
+    # The whole reply is decoded with the user's codec options.
+    document_fields: ClassVar[Mapping[str, Any] | None] = {}
+
+    def __init__(self, explained: Operation[Any]) -> None:
+        super().__init__(explained.database, selector=explained.selector, read_preference=explained.read_preference)
+        self._explained = explained
+
+    @property
+    def collection_name(self) -> str | None:
+        return self._explained.collection_name
+
+    def command(self, facts: ServerFacts) -> Command:
+        document = self._explained.command(facts).document
+        command: Document = {"explain": document}
+        if "maxTimeMS" in document:
+            # The server ignores maxTimeMS in the explained command.
+            command["maxTimeMS"] = document.pop("maxTimeMS")
+        return Command(self.name, command)
+
+    def parse(self, reply: Document) -> Document:
+        return reply

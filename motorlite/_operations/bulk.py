@@ -1,4 +1,4 @@
-"""Pure: one command of a bulk write, with as many statements of a run as the server accepts."""
+"""Pure: a bulk write (CRUD specification): runs of one kind, batches that fit a message, and the merged result."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import bson
 from bson.codec_options import DEFAULT_CODEC_OPTIONS, TypeRegistry
 
+from motorlite._base import error_documents
+from motorlite._base.arguments import located
 from motorlite._base.values import estimated_size
 from motorlite._base.wire_versions import V4_4, V8_0
 from motorlite._operations.common import (
@@ -22,6 +24,7 @@ from motorlite._operations.common import (
 )
 from motorlite._operations.contract import Command, DocumentSequence, Kind, Operation
 from motorlite._operations.slices import (
+    ITEMS,
     MAX_SIZE,
     MAX_STATEMENTS,
     STATEMENT_ALLOWANCE,
@@ -29,20 +32,202 @@ from motorlite._operations.slices import (
     is_slice,
     slice_length,
 )
-from motorlite._operations.statements import is_multi, statement_needs
-from motorlite._wire.replies import check_batch
-from motorlite.errors import DocumentTooLarge
+from motorlite._operations.statements import is_multi, statement_needs, statement_of
+from motorlite._wire.replies import check_batch, number, upserts
+from motorlite.errors import BulkWriteError, BulkWriteExecutionTimeout, DocumentTooLarge, InvalidOperation
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from bson.codec_options import CodecOptions
 
     from motorlite._base.values import Document, ServerFacts
-    from motorlite._operations.bulk_runs import BulkRun
     from motorlite._operations.slices import Slices
     from motorlite.write_concern import WriteConcern
 
+
+# A bulk write as runs of statements of the same kind (CRUD specification).
+
+# In the order in which an unordered bulk write sends its runs.
+KINDS: Final = ("insert", "update", "delete")
+
+
+class BulkRun:
+    """Statements of one kind, with their indexes in the bulk write."""
+
+    __slots__ = ("encoded", "encoded_from", "indexes", "kind", "multis", "statements")
+
+    def __init__(self, kind: str, statements: list[Any], indexes: Sequence[int]) -> None:
+        # "insert", "update" or "delete". The statements of an insert are the documents. Emptied at the end.
+        self.kind = kind
+        self.statements = statements
+        self.indexes = indexes
+        # Encoded statements that are not yet in a batch, the position of the first one, and the ascending positions of
+        # statements, batched or not, that may change several documents; see `BulkBatch.prepare`.
+        self.encoded: list[bytes] = []
+        self.encoded_from = 0
+        self.multis: list[int] = []
+
+
+def insert_run(documents: list[Any]) -> BulkRun:
+    """Return the single run of insert_many.
+
+    Raises:
+        TypeError: There are no documents (PyMongo's error too).
+    """
+    if not documents:
+        raise TypeError("documents must contain at least one document; check for an empty list before the call")
+    return BulkRun("insert", documents, range(len(documents)))
+
+
+def ordered_runs(requests: Iterable[object]) -> Slices[list[BulkRun]]:
+    """Group consecutive requests of one kind, in the order of the requests.
+
+    Raises:
+        InvalidOperation: There are no requests.
+        TypeError: An item is not a request, or an argument of it has the wrong type.
+        ValueError: An update or a replacement is invalid.
+    """
+    runs: list[BulkRun] = []
+    kind, statements, indexes = "", list[Any](), list[int]()
+    index = 0
+    try:
+        for index, request in enumerate(requests):
+            next_kind, statement = statement_of(request)
+            if next_kind != kind:
+                kind, statements, indexes = next_kind, [], []
+                runs.append(BulkRun(kind, statements, indexes))
+            statements.append(statement)
+            indexes.append(index)
+            if index % ITEMS == ITEMS - 1:
+                yield
+    except (TypeError, ValueError) as error:
+        raise located(error, f"requests[{index}]") from None
+    return _not_empty(runs)
+
+
+def unordered_runs(requests: Iterable[object]) -> Slices[list[BulkRun]]:
+    """Group all requests of one kind. Raises like `ordered_runs`."""
+    statements: dict[str, list[Any]] = {kind: [] for kind in KINDS}
+    indexes: dict[str, list[int]] = {kind: [] for kind in KINDS}
+    index = 0
+    try:
+        for index, request in enumerate(requests):
+            kind, statement = statement_of(request)
+            statements[kind].append(statement)
+            indexes[kind].append(index)
+            if index % ITEMS == ITEMS - 1:
+                yield
+    except (TypeError, ValueError) as error:
+        raise located(error, f"requests[{index}]") from None
+    return _not_empty([BulkRun(kind, statements[kind], indexes[kind]) for kind in KINDS if indexes[kind]])
+
+
+def _not_empty(runs: list[BulkRun]) -> list[BulkRun]:
+    if not runs:
+        raise InvalidOperation("requests must contain at least one request; check for an empty list before the call")
+    return runs
+
+
+# The merged result of a bulk write's batches, in PyMongo's form.
+
+
+class BulkResult:
+    """Counts, upserts and errors so far. Indexes refer to the whole bulk write."""
+
+    __slots__ = ("_ordered", "details")
+
+    def __init__(self, *, ordered: bool) -> None:
+        self._ordered = ordered
+        self.details: dict[str, Any] = {
+            "writeErrors": [],
+            "writeConcernErrors": [],
+            "nInserted": 0,
+            "nUpserted": 0,
+            "nMatched": 0,
+            "nModified": 0,
+            "nRemoved": 0,
+            "upserted": [],
+        }
+
+    def merge(self, run: BulkRun, start: int, reply: Mapping[str, Any]) -> None:
+        """Merge the reply, checked by `BulkBatch.parse`, of the batch that began at statement `start` of `run`."""
+        details = self.details
+        affected = number(reply, "n", 0)
+        if run.kind == "insert":
+            details["nInserted"] += affected
+        elif run.kind == "delete":
+            details["nRemoved"] += affected
+        else:
+            upserted = upserts(reply)
+            details["upserted"] += [
+                {"index": run.indexes[start + number(entry, "index")], "_id": entry["_id"]} for entry in upserted
+            ]
+            details["nUpserted"] += len(upserted)
+            details["nMatched"] += affected - len(upserted)
+            details["nModified"] += number(reply, "nModified", 0)
+        for error in reply.get("writeErrors") or ():
+            position = start + number(error, "index")
+            # Copies: command listeners receive the reply itself.
+            statement = run.statements[position]
+            if run.kind == "update":
+                # PyMongo always sends `multi` and `upsert`, and programs read them here.
+                statement = {"q": None, "u": None, "multi": False, "upsert": False, **statement}
+            details["writeErrors"].append({**error, "index": run.indexes[position], "op": statement})
+        concern_error = reply.get("writeConcernError")
+        if concern_error is not None:
+            labels = reply.get("errorLabels")
+            details["writeConcernErrors"].append(
+                {**concern_error, "errorLabels": labels} if labels else dict(concern_error)
+            )
+
+    @property
+    def can_continue(self) -> bool:
+        """Whether to send further batches: an ordered bulk write ends at its first write error."""
+        return not (self._ordered and self.details["writeErrors"])
+
+    @property
+    def error(self) -> BulkWriteError | None:
+        """The error to raise at the end, with write errors ordered by index, or None."""
+        details = self.details
+        if not details["writeErrors"] and not details["writeConcernErrors"]:
+            return None
+        details["writeErrors"].sort(key=lambda error: error["index"])
+        kind = BulkWriteExecutionTimeout if error_documents.is_expired(details) else BulkWriteError
+        return kind(details)
+
+
+# Merges long replies of a bulk write into its result, in slices.
+
+_LISTS = ("writeErrors", "upserted")
+
+
+def is_long(reply: Mapping[str, Any]) -> bool:
+    """Whether a reply has enough errors or upserts for several slices."""
+    return any(isinstance(reply.get(name), list) and len(reply[name]) > ITEMS for name in _LISTS)
+
+
+def merge(result: BulkResult, run: BulkRun, start: int, reply: Mapping[str, Any]) -> Slices[None]:
+    """Merge the reply of the batch that began at statement `start` of `run`."""
+    for part in _parts(reply):
+        result.merge(run, start, part)
+        yield
+
+
+def _parts(reply: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Split `reply` into replies that add up to it, each with a few of its errors and upserts."""
+    lists = {name: reply[name] for name in _LISTS if isinstance(reply.get(name), list)}
+    longest = max(map(len, lists.values()), default=0)
+    if longest <= ITEMS:
+        yield reply
+        return
+    for position in range(0, longest, ITEMS):
+        cut = {name: items[position : position + ITEMS] for name, items in lists.items()}
+        # The first part has the counts and the write concern error.
+        yield {**({"n": 0, "nModified": 0} if position else reply), **cut}
+
+
+# One command of a bulk write, with as many statements of a run as the server accepts.
 
 # Encodes many documents with one call of `bson`, as the elements of an array.
 #
