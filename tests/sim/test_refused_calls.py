@@ -27,7 +27,7 @@ from motorlite.testing.scripted import failure
 from tests.support.cancellation import _Counted
 from tests.support.clients import scripted_client
 from tests.support.core import replica_set
-from tests.support.retries_document import SECTIONS
+from tests.support.public_calls import SECTIONS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

@@ -1,4 +1,4 @@
-"""A pool with a configured wait queue, driven at random beside a model (`tests.support.queue_model`)."""
+"""A pool with a configured wait queue, driven at random beside a model (`tests.unit._admission.queue_model`)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from motorlite._admission.waiting_line import Adaptive, AgedQueue, ByPriority
 from motorlite._pool.state import PoolState
-from tests.support.queue_model import CONFIGURATIONS, check
+from tests.unit._admission.queue_model import CONFIGURATIONS, check
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from motorlite._operations.reads import Count, Explain
 from motorlite._operations.single_writes import Insert
 from motorlite.gridfs import AsyncGridFS, AsyncGridFSBucket, AsyncGridIn, AsyncGridOut, AsyncGridOutCursor
 from tests.support.handles import HANDLES, methods, sends
-from tests.support.retries_document import SECTIONS, Call, sent_by
+from tests.support.public_calls import SECTIONS, Call, sent_by
 
 if TYPE_CHECKING:
     from motorlite._operations.contract import Operation

@@ -7,14 +7,15 @@ import re
 import pytest
 
 from tests.support.handles import HANDLES, methods, sends
-from tests.support.retries_document import ELSEWHERE, FILE, SECTIONS, Call, document, sent_by
+from tests.support.public_calls import ELSEWHERE, SECTIONS, Call, sent_by
+from tests.unit._api.retries_document import FILE, document
 
 CALLS = [call for calls in SECTIONS.values() for call in calls]
 
 
 @pytest.mark.anyio
 async def test_it_is_up_to_date() -> None:
-    assert FILE.read_text(encoding="utf-8") == await document(), "run: python -m tests.support.retries_document"
+    assert FILE.read_text(encoding="utf-8") == await document(), "run: python -m tests.unit._api.retries_document"
 
 
 @pytest.mark.anyio

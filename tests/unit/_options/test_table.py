@@ -27,7 +27,7 @@ from motorlite.overload import CircuitBreaker, ConcurrencyLimit, RateLimit, Wait
 from motorlite.read_preferences import Nearest, ServerMode
 from motorlite.retry import OverloadRetry, RetryBudget, RetryStrategy, SpecificationRetry
 from motorlite.server_api import ServerApi
-from tests.support.options_document import FILE, default_text, document
+from tests.unit._options.options_document import FILE, default_text, document
 
 if TYPE_CHECKING:
     from motorlite._options.option import Option
@@ -199,7 +199,7 @@ def test_a_meaning_is_a_sentence() -> None:
 
 
 def test_the_page_of_options_is_up_to_date() -> None:
-    assert FILE.read_text(encoding="utf-8") == document(), "run: python -m tests.support.options_document"
+    assert FILE.read_text(encoding="utf-8") == document(), "run: python -m tests.unit._options.options_document"
 
 
 def test_the_page_about_overload_has_the_same_defaults() -> None:

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from motorlite.exporters._readings import MEASURED, METRICS, Reading, label_of, readings
-from tests.support.metrics_document import FILE, document
+from tests.unit.exporters.metrics_document import FILE, document
 from tests.unit.exporters.snapshots import FULL, RETRY_AFTER, TWICE_ADVISED, WAITS, client
 
 FOUND = list(readings(FULL))
@@ -88,7 +88,7 @@ def test_labels_of_servers(address: tuple[str, int | None], label: str) -> None:
 
 
 def test_the_tables_of_the_page_about_metrics_are_current() -> None:
-    assert FILE.read_text(encoding="utf-8") == document(), "run python -m tests.support.metrics_document"
+    assert FILE.read_text(encoding="utf-8") == document(), "run python -m tests.unit.exporters.metrics_document"
 
 
 def test_names_of_the_adr() -> None:

@@ -6,7 +6,7 @@ from textwrap import dedent
 
 import pytest
 
-from tests.support.porting import ported
+from tests.unit.port.written import ported
 
 IMPORT = "from motor.motor_asyncio import AsyncIOMotorClient, AsyncIOMotorDatabase\n"
 

@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.storm import command
 from benchmarks.storm.session import load, save
-from tests.support.storm_runs import SUSTAINED, Shape, make_session
+from tests.unit.benchmarks.storm_runs import SUSTAINED, Shape, make_session
 
 MINE = """
 from benchmarks.storm.scenario import Change, Load, Scenario

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from benchmarks.storm.results import OUTCOMES, Request, Run
-from tests.support.storm_runs import Shape, make_run
+from tests.unit.benchmarks.storm_runs import Shape, make_run
 
 
 def test_a_run_survives_its_json() -> None:

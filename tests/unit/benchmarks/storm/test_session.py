@@ -12,7 +12,7 @@ import pytest
 from benchmarks.storm import session as module
 from benchmarks.storm.scenario import Change, Server
 from benchmarks.storm.session import SessionError, load, machine, save
-from tests.support.storm_runs import SUSTAINED, Shape, make_run, make_session
+from tests.unit.benchmarks.storm_runs import SUSTAINED, Shape, make_run, make_session
 
 if TYPE_CHECKING:
     from pathlib import Path

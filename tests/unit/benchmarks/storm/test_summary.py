@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.storm.results import STEP, Request, Run
 from benchmarks.storm.summary import Estimate, over_seeds, recovery, student, summarize
-from tests.support.storm_runs import CAPACITY, Shape, make_run
+from tests.unit.benchmarks.storm_runs import CAPACITY, Shape, make_run
 
 
 def flat(goodput: list[float], offered: list[float], *, overload: tuple[float, float], capacity: float = 50.0) -> Run:

@@ -6,7 +6,7 @@ from textwrap import dedent
 
 import pytest
 
-from tests.support.porting import ported, report, written
+from tests.unit.port.written import ported, report, written
 
 
 @pytest.mark.parametrize(

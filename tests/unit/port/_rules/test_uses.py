@@ -6,7 +6,7 @@ from textwrap import dedent, indent
 
 import pytest
 
-from tests.support.porting import ported, report, written
+from tests.unit.port.written import ported, report, written
 
 HEAD = """\
 import asyncio

@@ -10,7 +10,7 @@ import pytest
 from benchmarks.storm.report.figures import FIGURES, Figure, difference, interval, value
 from benchmarks.storm.session import Group, Record
 from benchmarks.storm.summary import Estimate, Summary, summarize
-from tests.support.storm_runs import make_run
+from tests.unit.benchmarks.storm_runs import make_run
 
 RUN = make_run()
 SUMMARY = summarize(RUN)

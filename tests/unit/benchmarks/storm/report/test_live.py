@@ -15,7 +15,7 @@ from benchmarks.storm.report.live import View
 from benchmarks.storm.results import STEP
 from benchmarks.storm.scenario import Change
 from benchmarks.storm.summary import summarize
-from tests.support.storm_runs import SUSTAINED, Shape, make_run
+from tests.unit.benchmarks.storm_runs import SUSTAINED, Shape, make_run
 
 SHORT = replace(SUSTAINED, seconds=3.0, changes=(Change(1.0, 2.0, load=3.75),))
 LONG = replace(SHORT, name="a-scenario-with-a-name-that-is-much-too-long-for-a-terminal")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from benchmarks.storm.report.page import page, write
-from tests.support.storm_runs import SUSTAINED, Shape, make_run, make_runs, make_session
+from tests.unit.benchmarks.storm_runs import SUSTAINED, Shape, make_run, make_runs, make_session
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from benchmarks.storm.report.tables import as_markdown, compare, conditions, text
 from benchmarks.storm.scenario import Load, Server
-from tests.support.storm_runs import SUSTAINED, Shape, make_run, make_session
+from tests.unit.benchmarks.storm_runs import SUSTAINED, Shape, make_run, make_session
 
 PAIR = {"default": Shape(0.98, 1.05), "no-retry": Shape(0.9, 1.0)}
 SHAPES = {"default": Shape(), "immediate": Shape(0.4, 5.0, recovery=None)}

@@ -1,6 +1,6 @@
 """A pool with a configured wait queue, driven at random in virtual time and held against a simple model of the queue.
 
-``python -m tests.support.queue_model [STEPS]`` makes a million steps for each configuration.
+``python -m tests.unit._admission.queue_model [STEPS]`` makes a million steps for each configuration.
 """
 
 from __future__ import annotations

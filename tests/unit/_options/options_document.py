@@ -1,4 +1,4 @@
-"""Generates docs/options.md from the rows of the options: ``python -m tests.support.options_document``."""
+"""Generates docs/options.md from the rows of the options: ``python -m tests.unit._options.options_document``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from motorlite._options.table import SECTIONS
 if TYPE_CHECKING:
     from motorlite._options.option import Option
 
-FILE: Final = Path(__file__).resolve().parents[2] / "docs" / "options.md"
+FILE: Final = Path(__file__).resolve().parents[3] / "docs" / "options.md"
 
 _TEXT = """\
 # Client options
@@ -25,7 +25,7 @@ Most services need `timeoutMS`, [`maxPoolSize`](performance.md#pool-size) and th
 [credentials](authentication.md), and, if there are many clients, a smaller `retry_budget`.
 [What happens under overload](overload.md#what-to-set) says when to set the others.
 
-This page is generated from `motorlite/_options/table.py` (`python -m tests.support.options_document`), and a test
+This page is generated from `motorlite/_options/table.py` (`python -m tests.unit._options.options_document`), and a test
 verifies that it is current.
 """
 _HEAD = ("option", "default", "value", "meaning")

@@ -1,4 +1,4 @@
-"""Generates the table of metrics in docs/metrics.md: ``python -m tests.support.metrics_document``."""
+"""Generates the table of metrics in docs/metrics.md: ``python -m tests.unit.exporters.metrics_document``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from motorlite.exporters._readings import Metric
 
-FILE: Final = Path(__file__).resolve().parents[2] / "docs" / "metrics.md"
+FILE: Final = Path(__file__).resolve().parents[3] / "docs" / "metrics.md"
 START, END = "<!-- table of metrics -->\n", "<!-- end of the table -->\n"
 _TITLES: Final = (
     ("Read from `client.stats()` at each scrape:", METRICS),
