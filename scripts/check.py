@@ -55,6 +55,8 @@ PARTS: Final = {
     "bench-smoke": "benchmarks smoke",
 }
 ALONE: Final = ("bench-smoke",)
+# What is the same on every event loop.
+ON_ASYNCIO: Final = ("pure-bson",)
 # The others repeat what these cover, against real servers, and measuring them would take minutes.
 MEASURED: Final = ("unit", "sim")
 
@@ -110,7 +112,7 @@ class Result:
         return Counter({kind: int(count) for count, kind in found})
 
 
-def environment(is_quick: bool) -> dict[str, str]:
+def environment(on_asyncio: bool) -> dict[str, str]:
     """The environment of a part: servers write to memory, which saves them the waits for a disk.
 
     Bytecode is kept even if the environment says otherwise: some hundred processes import the driver, and compiling it
@@ -118,7 +120,7 @@ def environment(is_quick: bool) -> dict[str, str]:
     nor look for a newer version of itself, and it finds the package to check through the first python on PATH.
     """
     found = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    if is_quick:
+    if on_asyncio:
         found["MOTORLITE_TEST_BACKENDS"] = "asyncio"
     if os.access("/dev/shm", os.W_OK):
         found.setdefault("TMPDIR", "/dev/shm")
@@ -128,13 +130,13 @@ def environment(is_quick: bool) -> dict[str, str]:
     return found | {f"PYRIGHT_PYTHON_{name}": value for name, value in pyright.items()}
 
 
-def perform(line: str, is_quick: bool = False) -> subprocess.CompletedProcess[str]:
+def perform(line: str, on_asyncio: bool = False) -> subprocess.CompletedProcess[str]:
     """Run `python -m` with the words of a line, and with the files that a pattern names."""
     command = [sys.executable, "-m"]
     for word in shlex.split(line):
         command += sorted(glob.glob(word, root_dir=REPOSITORY)) or [word]
     pipe, both = subprocess.PIPE, subprocess.STDOUT
-    variables = environment(is_quick)
+    variables = environment(on_asyncio)
     return subprocess.run(command, cwd=REPOSITORY, env=variables, stdout=pipe, stderr=both, text=True, check=False)
 
 
@@ -142,9 +144,9 @@ def run(part: str, lines: str, is_quick: bool = False) -> Result:
     """Run all commands of one part and print the output; that of `make quick` is shown when it fails."""
     started, output, succeeded = time.monotonic(), "", True
     for line in lines.split(" && "):
-        done = perform(line, is_quick)
+        done = perform(line, is_quick or part in ON_ASYNCIO)
         if "dmypy" in line and "Daemon crashed" in done.stdout:
-            done = perform(line, is_quick)  # which starts another one
+            done = perform(line)  # which starts another one
         output += done.stdout
         # 5: pytest had nothing to run, because all tests of a changed file are slow.
         succeeded = succeeded and (done.returncode == 0 or (done.returncode == 5 and part == "unit" and is_quick))

@@ -70,7 +70,7 @@ RARE: Final = (
     "_admission.circuit_breaker",
     "_admission.concurrency_limit",
     "_admission.rate_limiter",
-    "_admission.waiting_line",
+    "_admission.bounded_queue",
     "_sessions.convenient",
     "_topology.srv",
     "event_loggers",

@@ -7,6 +7,8 @@ scope. If the driver cannot see a limit (`asyncio.timeout`), it assumes the time
 before they gave up, and a request that has outlived that assumption regains its place at the front. So no request waits
 behind later ones for longer than the usual patience of callers. While no caller gives up, the order is that of the
 specification.
+
+This queue refuses no operation. `bounded_queue` has the configured queues, which refuse and drop operations.
 """
 
 from __future__ import annotations

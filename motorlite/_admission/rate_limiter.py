@@ -16,14 +16,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from motorlite._admission.waiting_line import TIMEOUT, WaitingLine, order_of
+from motorlite._admission.bounded_queue import TIMEOUT, WaitingLine, order_of
 from motorlite.errors import AdmissionError, RateLimitError
 from motorlite.overload.rate_limit import EVERYTHING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from motorlite._admission.waiting_line import ByAge
+    from motorlite._admission.bounded_queue import ByAge
     from motorlite._net.runtime import Waiter
     from motorlite.overload.rate_limit import RateLimit
 

@@ -1,4 +1,4 @@
-"""Pure: change streams: their commands, where they resume, and after which errors.
+"""Pure: change streams: their commands, where they resume, and after which errors. `_api.cursors` resumes them.
 
 Change streams specification, "Resumable Error", "Resume Process" and "Updating the Cached Resume Token".
 """

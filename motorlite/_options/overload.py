@@ -7,16 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from typing import Any, Final
 
-from motorlite._options.option import (
-    Option,
-    Unusable,
-    Values,
-    boolean,
-    instance_of,
-    integer,
-    keyword_option,
-    suggestion,
-)
+from motorlite._options.row import Option, Unusable, Values, boolean, instance_of, integer, keyword_option, suggestion
 from motorlite.retry import BestEffort, FailFast, OverloadRetry, RetryBudget, SpecificationRetry
 from motorlite.retry.strategy import as_retry_strategy
 

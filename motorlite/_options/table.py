@@ -1,6 +1,7 @@
 """Pure: one row per client option, also for a new one (URI options specification and motorlite's own).
 
-Connection strings, keyword arguments, `ClientOptions`, layers that need a default, and docs/options.md read the rows.
+Connection strings, layers that need a default, and docs/options.md read the rows. An option also needs a field in
+`ClientOptions` (`options`) and a key in `ClientKeywords` (`keywords`); tests compare both with the rows.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from bson.binary import UuidRepresentation
 from bson.codec_options import DatetimeConversion, TypeRegistry
 
 from motorlite._options.credentials import RULES
-from motorlite._options.option import (
+from motorlite._options.overload import OVERLOAD
+from motorlite._options.row import (
     COMPRESSORS,
     MAX_APP_NAME_BYTES,
     MAX_PROXY_CREDENTIAL_BYTES,
@@ -39,7 +41,6 @@ from motorlite._options.option import (
     text,
     write_concern_w,
 )
-from motorlite._options.overload import OVERLOAD
 from motorlite._options.tracing import tracing_options
 from motorlite.driver_info import as_driver_info
 from motorlite.monitoring import LISTENERS

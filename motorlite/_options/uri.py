@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from motorlite._base.hosts import DEFAULT_PORT, ipv6_host, is_ip_address, is_name, parse_port
 from motorlite._base.values import cut, is_encodable
-from motorlite._options.option import COMPRESSORS
+from motorlite._options.row import COMPRESSORS
 from motorlite._options.rules import check_tls_names
 from motorlite._options.table import ALIASES, BY_NAME, DEPRECATED, did_you_mean
 from motorlite.errors import ConfigurationError, InvalidOptionType, InvalidOptionValue, InvalidURI

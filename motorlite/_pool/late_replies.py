@@ -1,6 +1,6 @@
 """Shell: what happens to late replies: the pool waits for them, so that their connections can be used again.
 
-The executor says how long each is worth waiting for.
+`worth_waiting_until` of `_execution.building` says how long each is worth waiting for.
 """
 
 from __future__ import annotations

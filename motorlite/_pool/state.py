@@ -43,9 +43,9 @@ if TYPE_CHECKING:
 
     from bson.objectid import ObjectId
 
+    from motorlite._admission.bounded_queue import BoundedQueue
     from motorlite._admission.concurrency_limit import AdaptiveLimit
     from motorlite._admission.pool_queue import Request
-    from motorlite._admission.waiting_line import BoundedQueue
     from motorlite._base.values import Address
     from motorlite._connection.connection import Connection
     from motorlite.errors import PyMongoError
@@ -254,7 +254,7 @@ class PoolState:
         # The configured wait queue, or None.
         self.bounded: BoundedQueue | None = None
         if options.wait_queue is not None:
-            from motorlite._admission.waiting_line import BoundedQueue
+            from motorlite._admission.bounded_queue import BoundedQueue
 
             self.bounded = BoundedQueue(options.wait_queue, address, options.max_size, self.pace, self.ages)
         self.queue: PoolQueue | BoundedQueue = PoolQueue(self.pace) if self.bounded is None else self.bounded

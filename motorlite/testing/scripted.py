@@ -32,7 +32,7 @@ import bson
 from bson.objectid import ObjectId
 
 from motorlite._base.arguments import wrong
-from motorlite._options.option import COMPRESSORS
+from motorlite._options.row import COMPRESSORS
 from motorlite._wire import op_msg
 from motorlite._wire.compression import compress, decompress, make_compressors
 from motorlite._wire.frames import MAX_MESSAGE_SIZE, FrameReader

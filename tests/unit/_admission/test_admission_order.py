@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from motorlite._admission.waiting_line import Adaptive, ByPriority
+from motorlite._admission.bounded_queue import Adaptive, ByPriority
 
 
 class Waiter:

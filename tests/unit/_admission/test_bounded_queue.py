@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from motorlite._admission.bounded_queue import OVERHEAD
 from motorlite._admission.concurrency_limit import AdaptiveLimit
 from motorlite._admission.pool_queue import Request, Ticket
-from motorlite._admission.waiting_line import OVERHEAD
 from motorlite.errors import (
     AutoReconnect,
     PoolClearedError,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
 
-    from motorlite._admission.waiting_line import BoundedQueue
+    from motorlite._admission.bounded_queue import BoundedQueue
     from motorlite.stats import QueueStats
 
 INF = float("inf")

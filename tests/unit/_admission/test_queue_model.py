@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from motorlite._admission.waiting_line import Adaptive, AgedQueue, ByPriority
+from motorlite._admission.bounded_queue import Adaptive, AgedQueue, ByPriority
 from motorlite._pool.state import PoolState
 from tests.unit._admission.queue_model import CONFIGURATIONS, check
 

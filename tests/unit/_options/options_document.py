@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from motorlite._options.table import SECTIONS
 
 if TYPE_CHECKING:
-    from motorlite._options.option import Option
+    from motorlite._options.row import Option
 
 FILE: Final = Path(__file__).resolve().parents[3] / "docs" / "options.md"
 

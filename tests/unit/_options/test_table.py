@@ -30,7 +30,7 @@ from motorlite.server_api import ServerApi
 from tests.unit._options.options_document import FILE, default_text, document
 
 if TYPE_CHECKING:
-    from motorlite._options.option import Option
+    from motorlite._options.row import Option
 
 DOCUMENTS: Final = Path(__file__).resolve().parents[3] / "docs"
 # Fields of `ClientOptions` that are made of several options, or of none.
