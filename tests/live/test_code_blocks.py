@@ -49,7 +49,7 @@ AGAIN: Final = (
 TWICE: Final = [program for page in AGAIN for program in programs(page, PAGES.get(page, USUAL))]
 FILES: Final = {page: [block for block in blocks(page) if block.file] for page in documents()}
 RUN: Final = f"{NO_WORD_ABOUT_SLOW_STEPS}\nimport runpy; runpy.run_path('program.py', run_name='__main__')"
-KEPT: Final = ("admin", "config", "local")
+KEPT: Final = ("admin", "config", "local", "motorlite_test_")
 
 
 @pytest.fixture
@@ -57,7 +57,8 @@ def empty(replica_set: LocalServer) -> Iterator[LocalServer]:
     """A replica set of our own; what a program leaves there is dropped."""
     yield replica_set
     listed = replica_set.command({"listDatabases": 1, "nameOnly": True})["databases"]
-    for name in [entry["name"] for entry in listed if entry["name"] not in KEPT]:
+    # Those of other tests go away with the server: to drop hundreds of them takes half a minute.
+    for name in [entry["name"] for entry in listed if not entry["name"].startswith(KEPT)]:
         replica_set.command({"dropDatabase": 1}, name)
 
 
