@@ -82,7 +82,11 @@ class SocketPeer:
 
     def _read(self) -> bytes | bytearray:
         while (frame := self._reader.next_frame()) is None:
-            count = self.socket.recv_into(self._reader.buffer())
+            try:
+                count = self.socket.recv_into(self._reader.buffer())
+            except ssl.SSLError as error:
+                # At times an end without the message that TLS has for it, and not as an SSLEOFError.
+                raise EOFError from error
             if not count:
                 raise EOFError
             self._reader.received(count)
