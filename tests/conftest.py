@@ -47,6 +47,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(300))
 
 
+def pytest_collection() -> None:
+    """Collect tests without the garbage collector: it would go through thousands of them, again and again."""
+    gc.disable()
+
+
 def pytest_collection_finish() -> None:
     """Exempt what lives until the end, thousands of tests among it, from garbage collections.
 
@@ -54,6 +59,7 @@ def pytest_collection_finish() -> None:
     """
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(params=virtual_time.BACKENDS)

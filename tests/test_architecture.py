@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from tests.support.syntax import nodes, parsed
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
@@ -191,11 +193,6 @@ LAYER_KINDS: Final[dict[str, tuple[str, ...]]] = {
 }
 
 
-@cache
-def parsed(source: str) -> ast.Module:
-    return ast.parse(source)
-
-
 @dataclass(frozen=True)
 class Module:
     """One source file; `name` is relative to the package: ``_pool.pool``, ``_pool.__init__``, ``errors``."""
@@ -228,7 +225,7 @@ class Module:
 
 def imported(source: str, package: tuple[str, ...]) -> Iterator[str]:
     """The full name of all that a module of a package imports."""
-    for node in ast.walk(parsed(source)):
+    for node in nodes(source):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -267,7 +264,7 @@ def effects_stay_in_net(module: Module) -> Iterator[str]:
     for name in module.imports():
         if name.partition(".")[0] in EFFECTS - allowed:
             yield f"{module.name} imports {name}"
-    for node in ast.walk(module.tree):
+    for node in nodes(module.source):
         if isinstance(node, ast.Attribute | ast.alias) and "monotonic" in (
             node.attr if isinstance(node, ast.Attribute) else node.name
         ):
@@ -286,7 +283,7 @@ def packages_are_known(module: Module) -> Iterator[str]:
 def only_three_send(module: Module) -> Iterator[str]:
     if matches(module.name, SENDERS):
         return
-    for node in ast.walk(module.tree):
+    for node in nodes(module.source):
         if not isinstance(node, ast.Attribute):
             continue
         receiver = ast.unparse(node.value).rpartition(".")[2].lower()
@@ -304,7 +301,7 @@ def pure_is_pure(module: Module) -> Iterator[str]:
     if module.kind != "Pure":
         return
     waiting = ast.AsyncFunctionDef | ast.Await | ast.AsyncFor | ast.AsyncWith
-    for node in ast.walk(module.tree):
+    for node in nodes(module.source):
         if isinstance(node, waiting) or (isinstance(node, ast.comprehension) and node.is_async):
             yield f"{module.name} is pure and contains {type(node).__name__}"
     yield from (f"{module.name} is pure and imports {name}" for name in module.imports() if "anyio" in name)
@@ -333,13 +330,15 @@ def _statements(module: Module) -> Iterator[ast.stmt]:
             yield node
 
 
-def modules() -> list[Module]:
-    return [
+@cache
+def modules() -> tuple[Module, ...]:
+    return tuple(
         Module(".".join(path.relative_to(ROOT).with_suffix("").parts), path.read_text(encoding="utf-8"))
         for path in sorted(ROOT.rglob("*.py"))
-    ]
+    )
 
 
+@cache
 def root_names() -> frozenset[str]:
     return frozenset(path.stem for path in ROOT.glob("*.py")) - set(FACES)
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from tests.support.syntax import nodes
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -29,7 +31,7 @@ def sources() -> dict[str, str]:
 def long_functions(files: dict[str, str]) -> Iterator[str]:
     """Functions with too many lines; docstrings do not count, they are as long as they must be."""
     for name, text in files.items():
-        for node in ast.walk(ast.parse(text)):
+        for node in nodes(text):
             if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 continue
             lines = _lines(node) - (_lines(node.body[0]) if ast.get_docstring(node) is not None else 0)

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from tests.support.syntax import parsed
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
@@ -36,7 +38,7 @@ def functions(source: str) -> list[str]:
     """The names of a module's tests."""
     return [
         node.name
-        for node in ast.parse(source).body
+        for node in parsed(source).body
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_")
     ]
 

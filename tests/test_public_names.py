@@ -16,6 +16,7 @@ import motorlite
 from motorlite._client.core import Core
 from motorlite.testing import LocalServer
 from tests.support.public_names import is_private, public_classes, public_modules, public_names
+from tests.support.syntax import nodes, parsed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,8 +45,8 @@ def test_they_can_be_imported_from_where_they_say() -> None:
 
 
 @cache
-def parsed(path: str) -> ast.Module:
-    return ast.parse(Path(path).read_text(encoding="utf-8"))
+def source(path: str) -> str:
+    return Path(path).read_text(encoding="utf-8")
 
 
 @cache
@@ -53,7 +54,7 @@ def origins(path: str) -> dict[str, tuple[str, str]]:
     """The imported names of a file: module and name there."""
     return {
         alias.asname or alias.name: (node.module or "", alias.name)
-        for node in ast.walk(parsed(path))
+        for node in nodes(source(path))
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
@@ -66,7 +67,7 @@ def definitions() -> dict[str, list[tuple[str, str, ast.ClassDef]]]:
     root = Path(motorlite.__path__[0])
     for path in root.rglob("*.py"):
         module = ".".join(("motorlite", *path.relative_to(root).with_suffix("").parts)).removesuffix(".__init__")
-        for node in parsed(str(path)).body:
+        for node in parsed(source(str(path))).body:
             if isinstance(node, ast.ClassDef):
                 found.setdefault(node.name, []).append((str(path), module, node))
     return found
@@ -112,7 +113,8 @@ def is_private_class(path: str, name: str) -> bool:
     module, original = origins(path).get(name, ("", name))
     if not module.startswith("motorlite"):
         return any(
-            isinstance(node, ast.ClassDef) and node.name == name and name[0] == "_" for node in parsed(path).body
+            isinstance(node, ast.ClassDef) and node.name == name and name[0] == "_"
+            for node in parsed(source(path)).body
         )
     value = getattr(importlib.import_module(module), original)
     # Keyword arguments written out (`Unpack[FindOptions]`) are there to be read, not named.

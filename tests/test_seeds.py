@@ -22,6 +22,8 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from tests.support.syntax import parsed
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
@@ -47,7 +49,7 @@ def named_in(file: Path) -> frozenset[str]:
     text = file.read_text(encoding="utf-8")
     if file.suffix == ".json":
         return frozenset(test["description"] for test in json.loads(text)["tests"])
-    body = ast.parse(text).body
+    body = parsed(text).body
     classes = [node for node in body if isinstance(node, ast.ClassDef) and node.name.startswith("Test")]
     named = [("", node) for node in body] + [(f"{each.name}::", node) for each in classes for node in each.body]
     functions = ast.FunctionDef | ast.AsyncFunctionDef

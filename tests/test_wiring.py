@@ -14,6 +14,7 @@ import pytest
 
 from motorlite import monitoring
 from motorlite.client_options import ClientOptions
+from tests.support.syntax import nodes
 from tests.unit._api.event_samples import kinds
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def unread(fields: Iterable[str], modules: Iterable[str]) -> set[str]:
     """The fields that no module reads from what it calls options: ``options.field``, ``self.options.field``..."""
     left = set(fields)
     for module in modules:
-        for node in ast.walk(ast.parse(module)):
+        for node in nodes(module):
             if (
                 isinstance(node, ast.Attribute)
                 and isinstance(node.ctx, ast.Load)
@@ -52,7 +53,7 @@ def unmade(classes: Iterable[str], modules: Iterable[str]) -> set[str]:
     """The classes that no module calls."""
     left = set(classes)
     for module in modules:
-        left -= {_last_name(node.func) for node in ast.walk(ast.parse(module)) if isinstance(node, ast.Call)}
+        left -= {_last_name(node.func) for node in nodes(module) if isinstance(node, ast.Call)}
     return left
 
 

@@ -19,6 +19,7 @@ import motor
 from motor import motor_asyncio
 
 from tests.support.public_api import Difference, Reason, attributes_set, compared, is_awaitable, reasons
+from tests.support.syntax import nodes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -81,7 +82,7 @@ def names_in(module: str) -> set[str]:
     file = Path(motor.__path__[0], *module.split(".")[1:])
     file = file / "__init__.py" if file.is_dir() else file.with_suffix(".py")
     found: set[str] = set()
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for node in nodes(file.read_text(encoding="utf-8")):
         if isinstance(node, ast.ImportFrom) and node.names[0].name == "*":
             found |= names_in(f"{module}.{node.module}")
         elif isinstance(node, ast.ImportFrom):
