@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 OPERATIONS: Final = 10_000
 QUERY: Final = {"_id": 1}
 TARGET: Final = 1024  # bytes
-# Until all tasks wait; seconds.
-SETTLING: Final = 3.0
+# Until all tasks wait; seconds for each task.
+SETTLING: Final = 0.0003
 
 
 async def weighed(arm: Arm, port: str, count: str) -> None:
@@ -44,7 +44,7 @@ async def weighed(arm: Arm, port: str, count: str) -> None:
         """Start so many tasks; go on once all of them wait."""
 
         async def go_on() -> None:
-            await loop.in_thread(partial(time.sleep, SETTLING))
+            await loop.in_thread(partial(time.sleep, max(0.5, SETTLING * tasks)))
             if not tracemalloc.is_tracing():
                 tracemalloc.start()
             gc.collect()

@@ -158,7 +158,10 @@ def parse_txt_record(record: str) -> tuple[dict[str, Any], list[Note]]:
     if found.notes:
         # A malformed option must not be ignored: another option may depend on it.
         raise InvalidURI(f"the TXT record {shown} is malformed: {found.notes[0].text}")
-    _read_options(raw, found)
+    try:
+        _read_options(raw, found)
+    except InvalidURI as error:
+        raise InvalidURI(f"the TXT record {shown} cannot be used: {error}") from None
     for problem in found.refusals.values():
         raise ConfigurationError(f"the TXT record {shown} cannot be used: {problem}")
     return found.options, found.notes
