@@ -343,7 +343,10 @@ class Judge:
         def control() -> bool:
             for module, function in {(mutant.module, mutant.function) for mutant in self.found if mutant.function}:
                 replace(self.root, self.trees[module], module, function)
-            return measured.run(plugin, everything)
+            passed = measured.run(plugin, everything)
+            if not passed:
+                say(f"{plugin.running} fails without a mutant in the order of the run")
+            return passed
 
         def job(number: int, tests: list[int]) -> bool:
             mutant = self.found[number]
@@ -357,7 +360,6 @@ class Judge:
             return passed
 
         if not succeeds(control):
-            say("the tests fail in the order of the mutation run without a mutant")
             return False
         # Keeps the forks' garbage collectors from touching, and thereby copying, existing objects.
         gc.freeze()
