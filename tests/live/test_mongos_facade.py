@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import socket
+import time
+from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
@@ -263,6 +267,28 @@ def test_transactions_read_from_the_primary(transaction: Transaction) -> None:
 
 
 # --- the facade itself ---
+
+
+def test_a_connection_that_arrives_at_the_end_is_closed(replica_set: LocalServer) -> None:
+    cluster, is_busy, goes_on = Cluster(replica_set), Event(), Event()
+
+    def busy() -> None:
+        is_busy.set()
+        goes_on.wait(10)
+
+    cluster._loop.call_soon_threadsafe(busy)
+    assert is_busy.wait(10)
+    with socket.create_connection(cluster.addresses[0]) as connection:
+        connection.settimeout(10)
+        closing = Thread(target=cluster.close)
+        closing.start()
+        while len(cluster._loop._ready) == 0:  # type: ignore[attr-defined]  # of asyncio's own loop
+            time.sleep(0.001)
+        goes_on.set()
+        closing.join(10)
+        assert not closing.is_alive()
+        gc.collect()  # a socket that is left open warns
+        assert connection.recv(1) == b""
 
 
 def test_a_bug_of_the_facade_is_not_taken_for_a_network_error(replica_set: LocalServer) -> None:

@@ -137,6 +137,11 @@ class Cluster:
 
     async def _close(self) -> None:
         for listener in self._listeners:
+            for each in listener.sockets:
+                self._loop.remove_reader(each.fileno())
+        # What asyncio has accepted, but not given a transport yet, would stay open when the listener closes.
+        await asyncio.sleep(0)
+        for listener in self._listeners:
             listener.close()
         # Also the loop's own tasks, with which it accepts connections.
         while others := asyncio.all_tasks() - {asyncio.current_task()}:
