@@ -23,6 +23,7 @@ from __future__ import annotations
 import argparse
 import gc
 import importlib
+import inspect
 import json
 import mmap
 import os
@@ -280,7 +281,7 @@ def replace(root: Path, tree: ast.Module, path: str, function: str) -> None:
     for name in function.split("."):
         code = next(item for item in code.co_consts if getattr(item, "co_name", None) == name)
         live = vars(live)[name]
-    live = live.fget if isinstance(live, property) else getattr(live, "__func__", live)
+    live = inspect.unwrap(live.fget if isinstance(live, property) else getattr(live, "__func__", live))
     assert isinstance(live, FunctionType)
     # A mutant without `super()` has no cell for the class, which the function brings nevertheless.
     live.__code__ = code.replace(co_freevars=live.__code__.co_freevars)

@@ -15,6 +15,8 @@ from scripts.mutation import KILLED, SURVIVED, TIMED_OUT, UNTESTED, Measured, eq
 
 REPOSITORY: Final = Path(__file__).resolve().parents[3]
 MODULE: Final = """
+from contextlib import contextmanager
+
 LIMIT = 3
 
 def settle(n):
@@ -28,6 +30,10 @@ def untested(n):
 def is_many(n):
     return n > LIMIT
 
+@contextmanager
+def within(names):
+    yield set(names)
+
 class Base:
     def __init__(self):
         self.kind = str()
@@ -38,7 +44,7 @@ class Child(Base):
 """
 TESTS: Final = """
 import pytest
-from sample.code import Child, is_many, settle
+from sample.code import Child, is_many, settle, within
 
 def test_settle():
     assert settle(4) == 0
@@ -46,6 +52,10 @@ def test_settle():
 @pytest.mark.parametrize("n", [1, 4])
 def test_is_many(n):
     assert is_many(n) is (n == 4)
+
+def test_within():
+    with within("ab") as found:
+        assert found == {"a", "b"}
 
 def test_child():
     assert Child().kind == ""
@@ -99,6 +109,8 @@ def test_mutants_are_judged(tmp_path: Path) -> None:
         "n > LIMIT -> n >= LIMIT": SURVIVED,
         "n > LIMIT -> n <= LIMIT": KILLED,
         "self.kind = str() -> self.kind = None": KILLED,
+        # Changed is what the decorator wraps.
+        "yield set(names) -> pass": KILLED,
         # The function loses the cell of its class.
         "super().__init__() -> pass": KILLED,
     }
