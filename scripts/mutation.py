@@ -42,7 +42,7 @@ from functools import partial
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 import bson
 import pytest
@@ -58,6 +58,7 @@ if TYPE_CHECKING:
 REPOSITORY: Final = Path(__file__).resolve().parents[1]
 SETTINGS: Final = "scripts/mutation.toml"
 GATE: Final = 95.0
+Wanted: TypeAlias = "str | Literal[False]"
 KILLED, TIMED_OUT, SURVIVED, UNTESTED = ("killed", "timed out", "survived", "no tests")
 NOT_COPIED: Final = (
     ".git",
@@ -191,9 +192,9 @@ class Measured(NamedTuple):
 class Plugin:
     """Takes over from pytest once the tests are collected, and stops at the first failure."""
 
-    def __init__(self, run: Callable[[Plugin], bool], wanted: Mapping[str, str] | None = None) -> None:
+    def __init__(self, run: Callable[[Plugin], bool], wanted: Mapping[str, Wanted] | None = None) -> None:
         self._run = run
-        # The required part of a test id, by folder or file; None: run all tests.
+        # The required part of a test id, by folder or file, or False for a file without tests; None: run all tests.
         self._wanted = wanted
         self.items: dict[str, pytest.Item] = {}
         self.has_failed = False
@@ -212,7 +213,8 @@ class Plugin:
 
     def _is_wanted(self, item: pytest.Item) -> bool:
         wanted = {"": ""} if self._wanted is None else self._wanted
-        return any(item.nodeid.startswith(place) and part in item.nodeid for place, part in wanted.items())
+        part = wanted[max((place for place in wanted if item.nodeid.startswith(place)), key=len)]
+        return part is not False and part in item.nodeid
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         if session.testsfailed:
@@ -281,7 +283,8 @@ def replace(root: Path, tree: ast.Module, path: str, function: str) -> None:
     for name in function.split("."):
         code = next(item for item in code.co_consts if getattr(item, "co_name", None) == name)
         live = vars(live)[name]
-    live = inspect.unwrap(live.fget if isinstance(live, property) else getattr(live, "__func__", live))
+    live = live.fget if isinstance(live, property) else getattr(live, "__func__", live)
+    live = inspect.unwrap(live)
     assert isinstance(live, FunctionType)
     # A mutant without `super()` has no cell for the class, which the function brings nevertheless.
     live.__code__ = code.replace(co_freevars=live.__code__.co_freevars)
@@ -391,7 +394,7 @@ def judge(
     root: Path,
     trees: dict[str, ast.Module],
     found: Sequence[Mutant],
-    tests: Mapping[str, str],
+    tests: Mapping[str, Wanted],
     jobs: int,
     presumed: Collection[int] = (),
 ) -> list[str]:
@@ -401,12 +404,16 @@ def judge(
         root: The copy of the repository; the current folder.
         trees: The syntax trees of the modules, by their paths.
         found: Mutants of these trees.
-        tests: Folders or files with tests, and a required part of the test ids.
+        tests: Folders or files with tests, and a required part of the test ids; False leaves out a file of a folder.
         jobs: The maximum number of concurrent processes.
         presumed: Numbers of mutants that are not run, because they are known to survive.
     """
     judge = Judge(root, trees, found, jobs, presumed)
-    if not succeeds(lambda: run_pytest(tests, Plugin(judge.judge_functions, tests))):
+    if not succeeds(
+        lambda: run_pytest(
+            [place for place in tests if tests[place] is not False], Plugin(judge.judge_functions, tests)
+        )
+    ):
         raise SystemExit("the tests could not be run without a mutant")
     verdicts = {int(number): verdict for number, verdict in json.loads(judge.verdicts_file.read_text()).items()}
     verdicts |= judge.judge_imports() | dict.fromkeys(presumed, SURVIVED)

@@ -71,7 +71,7 @@ from scripts.mutation import judge
 from scripts.mutants import mutants
 root = Path.cwd()
 tree, found = mutants((root / "sample/code.py").read_text(), "sample/code.py")
-verdicts = judge(root, {"sample/code.py": tree}, found, {"test_sample.py": "test_"}, 2)
+verdicts = judge(root, {"sample/code.py": tree}, found, {"cases": "test_", "cases/test_broken.py": False}, 2)
 print(json.dumps([(mutant.change, verdict) for mutant, verdict in zip(found, verdicts)]))
 """
 
@@ -82,7 +82,9 @@ def test_mutants_are_judged(tmp_path: Path) -> None:
     (tmp_path / "sample").mkdir()
     (tmp_path / "sample" / "__init__.py").touch()
     (tmp_path / "sample" / "code.py").write_text(MODULE)
-    (tmp_path / "test_sample.py").write_text(TESTS)
+    (tmp_path / "cases").mkdir()
+    (tmp_path / "cases" / "test_sample.py").write_text(TESTS)
+    (tmp_path / "cases" / "test_broken.py").write_text("def test_broken():\n    assert False\n")
     (tmp_path / "pytest.ini").write_text("[pytest]\npythonpath = .\nmarkers = real_time\n")
     done = subprocess.run(
         [sys.executable, "-c", JUDGE],
