@@ -5,7 +5,7 @@ VENV := .venv$(if $(PYTHON),-$(notdir $(PYTHON)))
 RUN := $(VENV)/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick check cov docs spec-tests bench bench-smoke storm failover mutation release-check format clean
+.PHONY: help demo test quick check cov docs spec-tests bench bench-smoke storm failover mutation release-check audit format clean
 .DELETE_ON_ERROR:
 
 help:  ## list the commands
@@ -49,6 +49,10 @@ mutation: $(VENV)/.installed-dev  ## break the decision code in many ways; the t
 
 release-check: $(VENV)/.installed-dev  ## build the packages, and use them as users do on each Python (minutes: not in test)
 	@$(RUN) -m scripts.release $(ARGS)
+
+audit: $(VENV)/.installed-audit  ## known vulnerabilities of the dependencies (needs an index with advisories)
+	@$(RUN) -m pip freeze --quiet --exclude-editable | \
+	$(RUN) -m pip_audit --strict --disable-pip --no-deps --progress-spinner off --requirement /dev/stdin
 
 format: $(VENV)/.installed-dev  ## let ruff format and fix the code
 	@$(RUN) -m ruff format . && $(RUN) -m ruff check --fix .
