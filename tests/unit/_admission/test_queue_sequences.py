@@ -233,9 +233,14 @@ class Fifo(Machine):
         limit=st.sampled_from([inf, inf, 0.25]),
         priority=st.sampled_from([0, 30, 50, 100]),
         kind=st.sampled_from(["ordinary", "ordinary", "gated", "admitted"]),
+        number=st.sampled_from([1, 1, 1, 4]),
     )
-    def ask(self, entered: float, size: int, limit: float, priority: int, kind: str) -> None:
-        """An operation asks, which is a retry if it asked `entered` seconds ago for the first time."""
+    def ask(self, entered: float, size: int, limit: float, priority: int, kind: str, number: int) -> None:
+        """Operations ask, which are retries if they asked `entered` seconds ago for the first time."""
+        for _ in range(number):
+            self.ask_once(entered, size, limit, priority, kind)
+
+    def ask_once(self, entered: float, size: int, limit: float, priority: int, kind: str) -> None:
         connection = cast("FakeConnection | None", self.state.take(self.now))
         if connection is not None:
             assert not self.model.callers
