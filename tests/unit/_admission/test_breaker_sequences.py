@@ -176,6 +176,8 @@ class ManyGates(Machine):
         self.gates = Gates(breaker, limit, lambda address, change: self.changes.append((address, change.state)))
         self.now = 0.0
         self.members: dict[Any, Gate] = {}
+        # Gates of servers that left, and have returned meanwhile.
+        self.departing: list[Gate] = []
         # Of every gate that ever was: its state, when it changed, and its visits. Operations waiting at it.
         self.states: dict[Gate, BreakerState] = {}
         self.since: dict[Gate, float] = {}
@@ -193,8 +195,8 @@ class ManyGates(Machine):
 
     @rule(address=st.sampled_from([("a", 1), ("b", 1)]))
     def join(self, address: Any) -> None:
-        if address in self.members:
-            return
+        if address in self.members:  # the server returns before its last operations have left
+            self.departing.append(self.members[address])
         gate = self.gates.make(address)
         assert gate is not None
         assert (gate.limit is not None) is self.has_limit
@@ -209,10 +211,14 @@ class ManyGates(Machine):
         self.refused[gate] += number
         return number
 
-    @precondition(lambda self: self.members)
+    @precondition(lambda self: self.members or self.departing)
     @rule(data=st.data())
     def go(self, data: st.DataObject) -> None:
-        gate = self.members.pop(data.draw(st.sampled_from(sorted(self.members))))
+        gate = data.draw(st.sampled_from([*self.members.values(), *self.departing]))
+        if gate in self.departing:
+            self.departing.remove(gate)
+        else:
+            del self.members[gate.address]
         gate.gone()
 
     @precondition(lambda self: self.states)

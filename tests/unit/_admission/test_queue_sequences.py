@@ -239,6 +239,7 @@ class Fifo(Machine):
         """Operations ask, which are retries if they asked `entered` seconds ago for the first time."""
         for _ in range(number):
             self.ask_once(entered, size, limit, priority, kind)
+            self.same()
 
     def ask_once(self, entered: float, size: int, limit: float, priority: int, kind: str) -> None:
         connection = cast("FakeConnection | None", self.state.take(self.now))

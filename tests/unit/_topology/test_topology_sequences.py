@@ -192,7 +192,7 @@ def servers(draw: st.DrawFn, kinds: st.SearchStrategy[str] = ANY) -> Server:
         found.me = draw(st.none() | st.sampled_from(ADDRESSES))
         found.tags = draw(st.sampled_from([{}, {"dc": "x"}, {"dc": "x", "rack": "1"}, {"dc": "y"}]))
         found.updated = draw(st.sampled_from([200.0, 230.0]))
-        found.written = draw(st.sampled_from([0.0, 50.0, 130.0, 200.0]))
+        found.written = draw(st.sampled_from([0.0, 50.0, 115.0, 130.0, 200.0]))
     if kind == "RSPrimary":
         found.set_version = draw(st.sampled_from([None, 1, 2]))
         found.election = draw(st.sampled_from([None, *ELECTIONS]))
