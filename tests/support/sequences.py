@@ -1,7 +1,7 @@
 """State machines of hypothesis as tests: a few sequences in a normal run, as many as wanted in a long one.
 
-``MOTORLITE_SEQUENCES=10000 python -m pytest tests/unit/*/test_*_sequences.py -rP --timeout 0`` runs so many of each
-machine.
+``MOTORLITE_SEQUENCES=10000 python -m pytest $(git ls-files 'tests/unit/*_sequences.py') -rP --timeout 0`` tries so many
+sequences of each machine.
 """
 
 from __future__ import annotations

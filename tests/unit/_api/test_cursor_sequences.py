@@ -46,6 +46,9 @@ class Handover:
         self.is_done = True
         return True
 
+    def take_back(self) -> None:
+        """Nothing is handed over."""
+
     async def wait(self, until: float) -> None:
         while not self.is_done:
             await Pause(for_server=False)

@@ -57,7 +57,7 @@ class Stream(Machine):
     def batch(self, field: str) -> CursorReply:
         """Read on from the cursor, up to a full batch."""
         assert self.cursor is not None
-        found = []
+        found: list[dict[str, Any]] = []
         while self.cursor < len(self.log) and len(found) < BATCH:
             if self.log[self.cursor]:
                 found.append({"_id": token(self.cursor + 1), "number": self.cursor})

@@ -102,7 +102,7 @@ class Operation:
 
     def to_raise(self) -> Failure:
         """The newest error that reached a server and may have written something, or else the first."""
-        for cause, failure in reversed(self.failures):
+        for cause, failure in self.failures[::-1]:
             if cause.reached_server and (self.kind is Kind.READ or UNWRITTEN not in cause.labels):
                 return failure
         return self.failures[0][1]
@@ -204,7 +204,7 @@ class Decisions(Machine):
     def delay(self, operation: Operation, cause: Cause, rule_: RetryRule) -> float:
         if OVERLOADED in cause.labels:
             base = 0.05 if cause is CAUSES["overloaded, with a hint"] else 0.1
-            return JITTER * min(10.0, base * 2 ** (operation.retries + self.is_later))
+            return JITTER * min(10.0, base * 2.0 ** int(operation.retries + self.is_later))
         if rule_ is POLICY or not operation.by_rule[ORDINARY]:
             return 0.0
         return JITTER * STEPS[min(operation.by_rule[ORDINARY], len(STEPS)) - 1]
