@@ -182,7 +182,9 @@ class Fifo(Machine):
             assert self.now < caller.request.leaves_at or caller.request.had_its_own, "its time is up"
             self.in_use.append(value)
         elif isinstance(value, WaitQueueTimeoutError) and "does not drain" in str(value):
-            oldest = sorted(self.model.callers, key=self.model.key)[: max(len(self.model.callers) - SIZE, 0)]
+            # As many as may run at once are never dropped.
+            kept = SIZE if self.limit is None else self.limit.value
+            oldest = sorted(self.model.callers, key=self.model.key)[: max(len(self.model.callers) - kept, 0)]
             assert self.model.is_standing
             assert caller in oldest
             assert not caller.request.is_admitted
