@@ -322,7 +322,14 @@ MODES: Final[dict[str, Any]] = {
     "secondaryPreferred": SecondaryPreferred,
     "nearest": Nearest,
 }
-TAG_SETS: Final[tuple[Any, ...]] = (None, [{}], [{"dc": "x"}], [{"dc": "y"}, {}], [{"dc": "z"}, {"rack": "1"}], [{"dc": "z"}])
+TAG_SETS: Final[tuple[Any, ...]] = (
+    None,
+    [{}],
+    [{"dc": "x"}],
+    [{"dc": "y"}, {}],
+    [{"dc": "z"}, {"rack": "1"}],
+    [{"dc": "z"}],
+)
 
 
 class Selection(Discovery):
