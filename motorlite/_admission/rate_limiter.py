@@ -130,6 +130,8 @@ class RateBucket(WaitingLine[Waiting]):
         """Return the token of an operation that did not start: another one may be able to start now."""
         self._full_at -= self._interval
         self.serve(now)
+        if self._watcher is not None:
+            self._watcher.turn.offer(True)  # the next token comes earlier than it expects
 
     # --- the line ---
 

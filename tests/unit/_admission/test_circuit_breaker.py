@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from motorlite._admission.circuit_breaker import Breaker, Change, CountedAttempts, Outcome, Visit
 from motorlite.overload import BreakerState, CircuitBreaker
@@ -230,54 +228,3 @@ def test_memory_does_not_grow_with_the_load() -> None:
     for number in range(100_000):
         counted.add(number / 1000, is_failure=False)
     assert len(counted._slices) <= 10
-
-
-@given(st.lists(st.tuples(st.floats(0, 2), st.booleans()), max_size=200))
-def test_counts_are_those_of_the_window(steps: list[tuple[float, bool]]) -> None:
-    """Within a slice: all of the last nine tenths of the window count, and nothing older than the window."""
-    counted, now, seen = CountedAttempts(10.0), 0.0, list[tuple[float, bool]]()
-    for pause, is_failure in steps:
-        now += pause
-        counted.add(now, is_failure=is_failure)
-        seen.append((now, is_failure))
-        surely = [failed for at, failed in seen if at > now - 9]
-        possibly = [failed for at, failed in seen if at >= now - 10]
-        assert len(surely) <= counted.operations <= len(possibly)
-        assert sum(surely) <= counted.failures <= sum(possibly)
-
-
-STEP = st.tuples(st.floats(0, 3), st.booleans(), st.sampled_from([*Outcome, None]))
-
-
-@given(st.lists(STEP, max_size=150), st.integers(1, 3), st.booleans())
-def test_whatever_happens(steps: list[tuple[float, bool, Outcome | None]], probes: int, gates: bool) -> None:
-    """Never more new probes than places, no visit while open, and every open breaker can close."""
-    breaker = make(probes=probes, gates_first_attempts=gates, open_for=2.0)
-    now, visits = 0.0, list[tuple[Visit, float]]()
-    for pause, is_retry, outcome in steps:
-        now += pause
-        was_due = breaker.state is OPEN and breaker.retry_after(now) == 0
-        before = breaker.state
-        if outcome is None or not visits:
-            visit, change = breaker.enter(now, is_retry=is_retry)
-            assert (change is not None) == was_due
-            if before is OPEN and not was_due:
-                assert (visit is None) == (is_retry or gates)
-                assert breaker.retry_after(now) > 0
-            if visit is not None:
-                visits.append((visit, now))
-        else:
-            visit, _ = visits.pop(0)
-            change = breaker.leave(visit, outcome, now)
-            assert change is None or change.state is breaker.state is not before
-        under_way = [began for visit, began in visits if visit.is_probe and visit.period == breaker._period]
-        assert len(under_way) == breaker._under_way
-        # A probe that has taken as long makes room, give or take the rounding of sums of floats.
-        assert sum(began + 2.0 - 1e-9 > now for began in under_way) <= probes
-    for visit, _ in visits:
-        breaker.leave(visit, NEUTRAL, now)
-    for _ in range(probes):
-        if breaker.state is not CLOSED:
-            now += 2.0
-            breaker.leave(enter(breaker, now, is_retry=True), SUCCESS, now)
-    assert breaker.state is CLOSED

@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from motorlite._admission.concurrency_limit import AdaptiveLimit
 from motorlite.overload import ConcurrencyLimit
@@ -150,23 +148,3 @@ def test_operations_that_take_no_time() -> None:
     values = [load.group(0.0) for _ in range(20)]
     assert max(values) > 20
     assert min(values) >= 4
-
-
-@given(
-    st.lists(
-        st.tuples(st.booleans(), st.floats(0, 1e6, allow_subnormal=False), st.integers(1, 1000), st.floats(0, 10)),
-        max_size=300,
-    ),
-    st.integers(1, 20),
-)
-def test_whatever_happens_it_is_a_usable_number(steps: list[tuple[bool, float, int, float]], minimum: int) -> None:
-    limit = AdaptiveLimit(ConcurrencyLimit(minimum=minimum, probe_interval=1.0))
-    now = 0.0
-    for is_error, seconds, at_once, pause in steps:
-        now += pause
-        if is_error:
-            limit.failed(seconds, now)
-        else:
-            for _ in range(10):
-                limit.succeeded(seconds, at_once, now)
-        assert minimum <= limit.value <= 20_000

@@ -121,6 +121,19 @@ def test_a_token_given_back_goes_to_the_next() -> None:
     assert two.has_token
 
 
+def test_a_token_given_back_early_wakes_the_watcher() -> None:
+    """Otherwise the next token would lie idle until the time at which the watcher expected its own."""
+    subject = bucket(**WAIT)
+    subject.charge(0)
+    subject.charge(0)
+    (one,) = line_of(subject, 1)
+    assert subject.wakes_at(one, 50.0) == pytest.approx(0.2)
+    subject.give_back(0)
+    assert not one.has_token
+    assert one.turn.answer
+    assert subject.wakes_at(one, 50.0) == pytest.approx(0.1)
+
+
 def test_a_watcher_that_leaves_is_replaced() -> None:
     subject = bucket(**WAIT)
     take(subject, 0)

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 from bson import ObjectId
-from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import invariant, precondition, rule
 
 from motorlite._admission.concurrency_limit import AdaptiveLimit
 from motorlite._admission.pool_queue import Request
@@ -17,13 +16,14 @@ from motorlite._pool.state import Abandon, Close, Drain, Establish, Phase, PoolS
 from motorlite.errors import AutoReconnect
 from motorlite.overload import ConcurrencyLimit
 from tests.support.pool_state import ADDRESS, FakeConnection, FakeStream, FakeWaiter, answer, pool_settings
+from tests.support.sequences import Machine, run
 
 if TYPE_CHECKING:
     from motorlite._admission.pool_queue import Establishment
     from motorlite._connection.connection import Connection
 
 
-class Machine(RuleBasedStateMachine):
+class Pool(Machine):
     """Whatever operations, servers and the topology do to a pool, in any order."""
 
     MAX_SIZE = 3
@@ -113,14 +113,21 @@ class Machine(RuleBasedStateMachine):
         assert self.now - connection.idle_since <= 10.0
         assert connection.stream.is_sound or self.now - connection.idle_since <= 1.0
 
+    def is_past_use(self, connection: FakeConnection) -> bool:
+        """Whether an idle connection has broken, or been idle for too long. Stale ones are closed at once."""
+        return not connection.stream.is_healthy() or self.now - connection.idle_since > 10.0
+
     # What happens to a pool.
 
     @rule(data=st.data())
     def ask(self, data: st.DataObject) -> None:
+        idle = cast("list[FakeConnection]", list(self.state.idle))
         connection = cast("FakeConnection | None", self.state.take(self.now))
         if connection is not None:
             self.check_usable(connection)
             assert not self.waiting()
+            # Those that were used later than the one that is taken could not be used.
+            assert all(self.is_past_use(other) for other in idle[idle.index(connection) + 1 :])
             self.in_use.append(connection)
         else:
             number = len(self.requests)
@@ -342,33 +349,25 @@ class Machine(RuleBasedStateMachine):
         assert self.state.effects == []
 
 
-class BalancedMachine(Machine):
+class BalancedPool(Pool):
     """The same behind a load balancer."""
 
     SERVICES = (ObjectId(), ObjectId())
 
 
-class ImpatientMachine(Machine):
+class ImpatientPool(Pool):
     """The same with callers that have limits, and that give up."""
 
     LIMITS = (0.5, 2.0, 11.0, inf)
     IN_ORDER = False
 
 
-class LimitedMachine(Machine):
+class LimitedPool(Pool):
     """The same with a limit of how many operations run at once."""
 
     IS_LIMITED = True
 
 
-TestLimitedMachine = pytest.mark.slow(LimitedMachine.TestCase)
-TestLimitedMachine.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
-
-TestImpatientMachine = pytest.mark.slow(ImpatientMachine.TestCase)
-TestImpatientMachine.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
-
-TestBalancedMachine = pytest.mark.slow(BalancedMachine.TestCase)
-TestBalancedMachine.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
-
-TestMachine = pytest.mark.slow(Machine.TestCase)
-TestMachine.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+@pytest.mark.parametrize("machine", [Pool, BalancedPool, ImpatientPool, LimitedPool])
+def test_each_connection_is_in_one_place_and_nobody_waits_in_vain(machine: type[Pool]) -> None:
+    run(machine)

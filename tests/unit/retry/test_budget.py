@@ -5,12 +5,9 @@ from __future__ import annotations
 import math
 import sys
 import threading
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from motorlite.retry import RetryBudget
 
@@ -44,26 +41,6 @@ def test_a_capacity_of_its_own() -> None:
     assert bucket.take()
     assert not bucket.take()
     assert bucket.tokens == 0.5
-
-
-AMOUNTS = {
-    "first_attempt_succeeded": Fraction(1, 10),
-    "retry_succeeded": Fraction(11, 10),
-    "retry_failed_otherwise": Fraction(1),
-}
-
-
-@given(st.integers(0, 5), st.lists(st.sampled_from([*AMOUNTS, "take"]), max_size=200))
-def test_counts_like_exact_fractions(capacity: int, steps: list[str]) -> None:
-    bucket, expected = RetryBudget(capacity), Fraction(capacity)
-    for step in steps:
-        if step == "take":
-            assert bucket.take() is (expected >= 1)
-            expected -= expected >= 1
-        else:
-            getattr(bucket, step)()
-            expected = min(Fraction(capacity), expected + AMOUNTS[step])
-        assert bucket.tokens == float(expected)
 
 
 A, B = ("a", 1), ("b", 1)
