@@ -6,31 +6,18 @@ Each pair of a scenario and a way to run it has a process of its own: see tests/
 from __future__ import annotations
 
 import argparse
-import json
 import subprocess
 import sys
 import time
 from typing import Final
 
 from benchmarks.figures import align
-from benchmarks.processes import ROOT, say, serving
-from tests.leaks.child import WAYS
+from benchmarks.processes import say, serving
+from tests.leaks.child import WAYS, measured
 from tests.leaks.figures import Figures, complaints
 from tests.leaks.scenarios import SCENARIOS
 
 SHOWN: Final = ("bytes", "objects", "descriptors", "sockets", "tasks", "timers", "threads")
-
-
-def measured(scenario: str, way: str, number: int, uri: str, limit: float) -> tuple[Figures, Figures]:
-    """The figures before and after.
-
-    Raises:
-        subprocess.SubprocessError: The scenario failed, or took longer than `limit` seconds.
-    """
-    command = [sys.executable, *WAYS[way].options, "-m", "tests.leaks.child", scenario, way, str(number), uri]
-    output = subprocess.run(command, stdout=subprocess.PIPE, cwd=ROOT, timeout=limit, check=True).stdout
-    found = json.loads(output)
-    return Figures(**found["before"]), Figures(**found["after"])
 
 
 def rows(scenario: str, way: str, number: int, before: Figures, after: Figures) -> list[tuple[str, ...]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
 import sys
 import tracemalloc
 from dataclasses import asdict
@@ -11,6 +12,8 @@ from typing import Any, Final, NamedTuple
 
 import anyio
 
+from benchmarks.processes import ROOT
+from tests.leaks.figures import Figures
 from tests.leaks.scenarios import SCENARIOS
 
 
@@ -33,6 +36,18 @@ WAYS: Final[dict[str, Way]] = {
     # Python 3.12 and later.
     **({"eager": Way(is_eager=True)} if sys.version_info >= (3, 12) else {}),
 }
+
+
+def measured(scenario: str, way: str, number: int, uri: str, limit: float) -> tuple[Figures, Figures]:
+    """The figures before and after.
+
+    Raises:
+        subprocess.SubprocessError: The scenario failed, or took longer than `limit` seconds.
+    """
+    command = [sys.executable, *WAYS[way].options, "-m", "tests.leaks.child", scenario, way, str(number), uri]
+    output = subprocess.run(command, stdout=subprocess.PIPE, cwd=ROOT, timeout=limit, check=True).stdout
+    found = json.loads(output)
+    return Figures(**found["before"]), Figures(**found["after"])
 
 
 def run(scenario: str, way: Way, number: int, uri: str) -> dict[str, Any]:

@@ -61,14 +61,16 @@ def figures(*, connections: int = 0) -> Figures:
         sum(kinds.values()),
         len(links) - connections,
         sum("socket:" in link for link in links) - connections,
-        *_of_loop(),
+        *_of_loop(connections),
         threading.active_count(),
         ours,
     )
 
 
 def _is_ours(kind: type) -> bool:
-    return kind.__module__.split(".")[0] == "motorlite"
+    # Of some built-in types it is a descriptor.
+    module = kind.__module__
+    return isinstance(module, str) and module.partition(".")[0] == "motorlite"
 
 
 def _link(name: str) -> str:
@@ -78,17 +80,17 @@ def _link(name: str) -> str:
         return ""
 
 
-def _of_loop() -> tuple[int, int]:
-    """The number of tasks and timers."""
+def _of_loop(connections: int) -> tuple[int, int]:
+    """The number of tasks, and of timers; on asyncio, each connection may have one, which its next reply moves."""
     if sniffio.current_async_library() == "trio":
         import trio
 
-        runner = trio._core._run.GLOBAL_RUN_CONTEXT.runner  # type: ignore[attr-defined]  # private
+        runner = trio._core._run.GLOBAL_RUN_CONTEXT.runner  # private
         return trio.lowlevel.current_statistics().tasks_living, runner.deadlines._active
     timers: Any = getattr(asyncio.get_running_loop(), "_scheduled", None)
     if timers is None:
         return len(asyncio.all_tasks()), -1
-    return len(asyncio.all_tasks()), sum(not timer.cancelled() for timer in timers)
+    return len(asyncio.all_tasks()), max(0, sum(not timer.cancelled() for timer in timers) - connections)
 
 
 def complaints(before: Figures, after: Figures, operations: int) -> list[str]:

@@ -83,6 +83,10 @@ def on_open_cursor(make: Callable[[World], Any], call: Callable[[Any], Any]) -> 
     return run
 
 
+def on_new_cursor(make: Callable[[World], Any], call: Callable[[Any], Any]) -> Callable[[World], Any]:
+    return lambda world: call(make(world))
+
+
 async def iterated(it: Any) -> None:
     async with it:
         async for _ in it:
@@ -206,7 +210,7 @@ def _on_cursors() -> Iterator[tuple[str, Callable[[World], Any]]]:
         for name, call in ON_OPEN_CURSORS.items():
             if name.partition(" ")[0] in there:
                 yield f"{kind}.{name}, opened", on_open_cursor(make, call)
-        yield f"{kind}.__await__", lambda world, make=make: awaited(make(world))
+        yield f"{kind}.__await__", on_new_cursor(make, awaited)
         if "batches" in there:
             yield f"Batches.__anext__ of {kind}", on_open_cursor(make, lambda it: anext(it.batches()))
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import bson
 
 from benchmarks.documents import HEADER, HELLO, OP_QUERY, reply_to
-from tests.support.malformed import malformed
+from tests.support.malformed import REFUSED, malformed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -108,15 +108,15 @@ class Server:
 
     def __init__(self, port: int, seed: int) -> None:
         me = f"127.0.0.1:{port}"
-        self.hello = bson.encode(
-            {**HELLO, "maxWireVersion": 21, "setName": "rs", "setVersion": 1, "hosts": [me], "me": me}
-        )
-        found = _reply({"find": "x"}, "find", 0)
-        # bson refuses to encode some of them.
-        self._bad = cycle([bson.encode(document) for _, document in malformed(found)])
-        for _ in range(random.Random(seed).randrange(1000)):
-            next(self._bad)
-        self._numbers = count(seed)
+        member = {"maxWireVersion": 21, "setName": "rs", "setVersion": 1, "hosts": [me], "me": me}
+        self.hello = bson.encode({**HELLO, **member})
+        replies = malformed(_reply({"find": "x"}, "find", 0))
+        # Not those for which bson itself raises, as it says.
+        bad = [bson.encode(each) for name, each in replies if name.partition(": ")[2] not in REFUSED]
+        random.seed(seed)
+        random.shuffle(bad)
+        self._bad = cycle(bad)
+        self._numbers = count()
 
     def lie(self, message: bytes, reply: bytes) -> bytes:
         number = next(self._numbers) % (2 * len(_LIES))

@@ -134,7 +134,12 @@ async def test_a_late_cancellation_meets_a_result() -> None:
     async def take() -> None:
         future = loop.create_future()
         handed.append(future)
-        loop.call_soon(lambda: future.done() or future.set_result(7))
+
+        def hand_over() -> None:
+            if not future.done():
+                future.set_result(7)
+
+        loop.call_soon(hand_over)
         received.append(await future)
 
     assert await cancel_at(take, 1)
