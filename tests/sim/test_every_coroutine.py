@@ -51,6 +51,8 @@ class World(Subject):
     def __init__(self, files: StoredEverything, client: Any) -> None:
         super().__init__(client, None, None)
         self.files = files
+        # A cursor that outlives its call.
+        self.kept: Any = None
 
     def other_client(self) -> Any:
         return make_client(self.files.deployment)
@@ -91,6 +93,11 @@ async def iterated(it: Any) -> None:
     async with it:
         async for _ in it:
             pass
+
+
+async def kept_by_the_application(world: World) -> None:
+    world.kept = world.coll.find()
+    await world.kept.to_list()
 
 
 async def left_open(it: Any) -> None:
@@ -164,6 +171,7 @@ SPECIAL: Final[dict[str, Callable[[World], Any]]] = {
     "AsyncClientSession.end_session": on_transaction(lambda session: session.end_session()),
     "AsyncClientSession.__aexit__": on_transaction(lambda _: anyio.lowlevel.checkpoint()),
     "AsyncClientSession.with_transaction": with_transaction,
+    "AsyncCursor.to_list of a cursor that is kept": kept_by_the_application,
     "BoundSession.__aexit__": bound,
     "AsyncGridFSBucket.upload_from_stream_with_id": lambda world: world.bucket.upload_from_stream_with_id(
         9, "g", b"12"
