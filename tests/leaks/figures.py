@@ -69,7 +69,7 @@ def figures(*, connections: int = 0) -> Figures:
 
 def _is_ours(kind: type) -> bool:
     # Of some built-in types it is a descriptor.
-    module = kind.__module__
+    module: object = kind.__module__
     return isinstance(module, str) and module.partition(".")[0] == "motorlite"
 
 

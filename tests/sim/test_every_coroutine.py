@@ -20,7 +20,7 @@ import pytest
 import trio
 
 import motorlite
-from motorlite import change_stream, client_session, cursor, gridfs
+from motorlite import gridfs
 from motorlite._execution.run import Attempt, Run
 from motorlite._sessions.session import ServerSession, Session
 from motorlite.testing.cancellation import Steps, cancel_at, count_await_points
@@ -28,6 +28,7 @@ from tests.support.cancellation import counted
 from tests.support.clients import make_client, scripted_client
 from tests.support.kept_errors import garbage, without_collector
 from tests.support.public_coroutines import CALLS, CURSORS, Subject, awaited, public_coroutines
+from tests.support.public_names import public_classes
 from tests.support.stored_everything import StoredEverything
 
 if TYPE_CHECKING:
@@ -328,6 +329,7 @@ NEVER_WAIT: Final = {
     "TransactionContext.__aenter__": "sends nothing",
     "AsyncGridIn.__aenter__": "sends nothing",
     "AsyncGridOut.__aenter__": "sends nothing",
+    "BestEffort.retry_after": "decides at once",
     "timeout.__aenter__": "sends nothing",
     "timeout.__aexit__": "sends nothing",
 }
@@ -338,7 +340,7 @@ class Notes:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.waited: set[str] = set()
-        for kind in _public_kinds():
+        for kind in set(public_classes().values()):
             for owner in kind.__mro__:
                 for name, member in list(vars(owner).items()):
                     if owner.__module__.startswith("motorlite") and _is_public(name):
@@ -361,11 +363,6 @@ class Notes:
 
 def _is_public(name: str) -> bool:
     return not name.startswith("_") or name in ("__aenter__", "__aexit__", "__anext__")
-
-
-def _public_kinds() -> set[type]:
-    modules = (motorlite, gridfs, client_session, cursor, change_stream)
-    return {each for module in modules for each in vars(module).values() if inspect.isclass(each)}
 
 
 async def test_every_public_coroutine_that_waits_is_cancelled(

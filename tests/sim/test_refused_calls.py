@@ -52,6 +52,7 @@ NEVER_REFUSED: Final = {
     "TransactionContext.__aenter__": "sends nothing",
     "BoundSession.__aenter__": "sends nothing",
     "BoundSession.__aexit__": "frees what the session holds",
+    "BestEffort.retry_after": "is a callback",
     "timeout.__aenter__": "sends nothing",
     "timeout.__aexit__": "sends nothing",
     "AsyncGridIn.__aenter__": "sends nothing",

@@ -5,9 +5,9 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any, Final
 
-import motorlite
-from motorlite import change_stream, client_session, cursor, gridfs
+from motorlite import gridfs
 from tests.support.public_calls import SECTIONS
+from tests.support.public_names import public_classes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,15 +57,8 @@ class Sink:
 
 def public_coroutines() -> set[str]:
     """The names of all coroutine functions of public classes, and of properties that return coroutines."""
-    modules = (motorlite, gridfs, client_session, cursor, change_stream)
-    kinds = {
-        kind
-        for module in modules
-        for kind in vars(module).values()
-        if inspect.isclass(kind) and kind.__module__.startswith("motorlite")
-    }
     found = set()
-    for kind in kinds:
+    for kind in set(public_classes().values()):
         for name in dir(kind):
             if name.startswith("_") and name not in ("__aenter__", "__aexit__", "__anext__"):
                 continue
