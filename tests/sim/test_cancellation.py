@@ -19,9 +19,10 @@ from motorlite._operations.find import Find, FindOne
 from motorlite._operations.single_writes import Insert
 from motorlite.overload import WaitQueue
 from motorlite.read_preferences import ReadPreference
+from motorlite.testing.cancellation import cancel_at, count_await_points
 from motorlite.testing.scripted import Close, Reply, ScriptedDeployment, overloaded
 from motorlite.write_concern import WriteConcern
-from tests.support.cancellation import cancel_at, count_suspensions, counted, settle
+from tests.support.cancellation import counted, settle
 from tests.support.core import Driver, driver
 
 if TYPE_CHECKING:
@@ -206,7 +207,7 @@ async def measure(scenario: Scenario) -> int:
     async with driver(deployment, connect=False, **scenario.options) as client:
         core = client.core
         prepared = await scenario.prepare(core)
-        points = await count_suspensions(lambda: scenario.run(core, deployment, prepared))
+        points = await count_await_points(lambda: scenario.run(core, deployment, prepared))
         await scenario.release()
     return points
 

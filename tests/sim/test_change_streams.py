@@ -10,8 +10,9 @@ import anyio
 import pytest
 
 from motorlite.errors import InvalidOperation, NetworkTimeout, OperationFailure, PyMongoError
+from motorlite.testing.cancellation import cancel_at, count_await_points
 from motorlite.testing.scripted import Close, Hang, Reply, ScriptedDeployment, failure, overloaded
-from tests.support.cancellation import cancel_at, count_suspensions, counted
+from tests.support.cancellation import counted
 from tests.support.change_log import ChangeLog, numbers, token
 from tests.support.clients import Client, scripted_client
 from tests.support.kept_errors import garbage, without_collector
@@ -401,5 +402,5 @@ async def test_the_number_of_suspensions_of_a_warm_step() -> None:
     log = ChangeLog()
     async with watched(log) as it, await it.watch() as stream:
         log.length = 4
-        assert await count_suspensions(stream.next) == 1
-        assert await count_suspensions(stream.next) == 0
+        assert await count_await_points(stream.next) == 1
+        assert await count_await_points(stream.next) == 0

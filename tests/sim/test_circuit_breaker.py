@@ -21,9 +21,10 @@ from motorlite.errors import (
 )
 from motorlite.overload import CircuitBreaker, WaitQueue
 from motorlite.read_preferences import ReadPreference
+from motorlite.testing.cancellation import cancel_at
 from motorlite.testing.scripted import Close, Hang, Reply, ScriptedDeployment, failure
 from motorlite.write_concern import WriteConcern
-from tests.support.cancellation import cancel_at, settle
+from tests.support.cancellation import settle
 from tests.support.core import (
     BAD_VALUE,
     HOST_UNREACHABLE,

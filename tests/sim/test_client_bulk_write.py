@@ -38,10 +38,11 @@ from motorlite.monitoring import (
     OperationSucceededEvent,
 )
 from motorlite.operations import DeleteMany, DeleteOne, InsertOne, ReplaceOne, UpdateMany, UpdateOne
+from motorlite.testing.cancellation import cancel_at, count_await_points
 from motorlite.testing.scripted import Close, Hang, Reply, ScriptedDeployment, failure, overloaded
 from motorlite.write_concern import WriteConcern
 from tests.support.bulk_write_server import BulkWriteServer
-from tests.support.cancellation import cancel_at, count_suspensions, settle
+from tests.support.cancellation import settle
 from tests.support.clients import scripted_client
 from tests.support.events import Recorder
 from tests.support.kept_errors import without_collector
@@ -745,7 +746,7 @@ async def test_cancelled_at_every_await(deployment: ScriptedDeployment, late: bo
             await client.bulk_write(inserts(1, 2, 3), ordered=False, verbose_results=True)
 
         await write()
-        points = await count_suspensions(write)
+        points = await count_await_points(write)
         assert points >= 3
         for point in range(1, points + 1):
             await cancel_at(write, point, late=late)

@@ -12,8 +12,9 @@ import pytest
 
 from motorlite.errors import PyMongoError
 from motorlite.overload import ConcurrencyLimit
+from motorlite.testing.cancellation import cancel_at
 from motorlite.testing.scripted import Hang, Reply, ScriptedDeployment
-from tests.support.cancellation import cancel_at, settle
+from tests.support.cancellation import settle
 from tests.support.core import OVERLOADED_ONLY, A, Driver, driver, fails, get_more, replica_set, run_command
 
 if TYPE_CHECKING:

@@ -10,8 +10,9 @@ import pytest
 from motorlite import CursorType
 from motorlite.errors import AutoReconnect, InvalidOperation, NetworkTimeout, OperationFailure, PyMongoError
 from motorlite.monitoring import CommandStartedEvent, CommandSucceededEvent
+from motorlite.testing.cancellation import cancel_at
 from motorlite.testing.scripted import Close, Hang, Reply, ScriptedDeployment, failure, overloaded
-from tests.support.cancellation import cancel_at, settle
+from tests.support.cancellation import settle
 from tests.support.clients import scripted_client
 from tests.support.events import Recorder
 

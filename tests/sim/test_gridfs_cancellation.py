@@ -13,7 +13,8 @@ import pytest
 from motorlite._gridfs import upload
 from motorlite.errors import InvalidOperation, PyMongoError
 from motorlite.gridfs import CorruptGridFile
-from tests.support.cancellation import cancel_at, count_suspensions, counted, settle
+from motorlite.testing.cancellation import cancel_at, count_await_points
+from tests.support.cancellation import counted, settle
 from tests.support.kept_errors import garbage, without_collector
 from tests.support.stored_files import stored_files
 from tests.support.waiting import until
@@ -135,7 +136,7 @@ async def test_cancelled_at_each_await_point(
     scenario = SCENARIOS[name]
     async with stored_files(replica_set=is_replica_set) as (files, bucket, _):
         await scenario.prepare(bucket)
-        points = await count_suspensions(lambda: scenario.run(bucket))
+        points = await count_await_points(lambda: scenario.run(bucket))
     counted[f"GridFS {name}, {anyio_backend_name}, {'late' if late else 'while waiting'}"] = points
     assert points >= scenario.points, f"only {points} await points are left of {scenario.points}"
     for point in range(1, points + 1):

@@ -19,8 +19,9 @@ from motorlite import CursorType
 from motorlite._connection.decoding import Decoder
 from motorlite.errors import InvalidOperation
 from motorlite.monitoring import CommandFailedEvent, CommandStartedEvent, CommandSucceededEvent
+from motorlite.testing.cancellation import cancel_at
 from motorlite.testing.scripted import ScriptedDeployment
-from tests.support.cancellation import cancel_at, settle
+from tests.support.cancellation import settle
 from tests.support.change_log import ChangeLog, token
 from tests.support.clients import scripted_client
 from tests.support.events import Recorder

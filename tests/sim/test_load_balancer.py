@@ -24,8 +24,8 @@ from motorlite.errors import (
     OperationFailure,
 )
 from motorlite.monitoring import PoolEvent
+from motorlite.testing.cancellation import cancel_at, count_await_points
 from motorlite.testing.scripted import Close, Reply, ScriptedDeployment, failure, overloaded
-from tests.support.cancellation import cancel_at, count_suspensions
 from tests.support.clients import Client, scripted_client
 from tests.support.core import FOUND, driver, find
 from tests.support.events import DISCOVERY, Recorder
@@ -527,7 +527,7 @@ async def test_a_cursor_cancelled_at_each_await_point_loses_no_connection(late: 
     late = late and anyio_backend_name == "asyncio"
     async with balanced() as subject:
         answer(subject)
-        points = await count_suspensions(lambda: life(subject))
+        points = await count_await_points(lambda: life(subject))
     assert points >= 4, "check-out, find, getMore, killCursors"
     for point in range(1, points + 1):
         async with balanced() as subject:

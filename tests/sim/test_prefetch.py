@@ -14,8 +14,9 @@ from motorlite import CursorType
 from motorlite._base.deadline import NO_DEADLINE
 from motorlite._client.prefetch import Prefetch
 from motorlite.errors import AutoReconnect, CursorNotFound, ExecutionTimeout, InvalidOperation, OperationFailure
+from motorlite.testing.cancellation import cancel_at, count_await_points
 from motorlite.testing.scripted import Close, Hang, Reply, ScriptedDeployment, failure, overloaded
-from tests.support.cancellation import cancel_at, count_suspensions, settle
+from tests.support.cancellation import settle
 from tests.support.clients import scripted_client
 from tests.support.kept_errors import without_collector
 
@@ -350,7 +351,7 @@ async def test_cancelled_at_every_await(scene: Scene, late: bool) -> None:
         async with scene.find() as cursor:
             await ids(cursor)
 
-    points = await count_suspensions(read)
+    points = await count_await_points(read)
     assert points >= 3
     for point in range(1, points + 1):
         await cancel_at(read, point, late=late)

@@ -15,7 +15,7 @@ from motorlite._operations.reads import Explain
 from motorlite.errors import InvalidOperation, PyMongoError, RateLimitError
 from motorlite.overload import RateLimit, WaitQueue
 from motorlite.read_preferences import ReadPreference
-from tests.support.cancellation import cancel_at
+from motorlite.testing.cancellation import cancel_at
 from tests.support.clients import scripted_client
 from tests.support.core import (
     HOST_UNREACHABLE,

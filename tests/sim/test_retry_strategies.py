@@ -33,8 +33,9 @@ from motorlite.retry import (
     RetryStrategy,
     SpecificationRetry,
 )
+from motorlite.testing.cancellation import cancel_at
 from motorlite.testing.scripted import Close, Reply, ScriptedDeployment, failure
-from tests.support.cancellation import cancel_at, settle
+from tests.support.cancellation import settle
 from tests.support.clients import make_client, scripted_client
 from tests.support.core import FOUND, HOST_UNREACHABLE, OVERLOADED, WRITTEN, A, answering, gaps, replica_set
 from tests.support.events import Recorder

@@ -13,9 +13,9 @@ import pytest
 from motorlite._base.deadline import Deadline
 from motorlite._operations.contract import Call
 from motorlite.errors import ConfigurationError, InvalidOperation, InvalidURI, PyMongoError, ServerSelectionTimeoutError
+from motorlite.testing.cancellation import cancel_at
 from motorlite.testing.scripted import ScriptedDeployment
 from tests.support import virtual_time
-from tests.support.cancellation import cancel_at
 from tests.support.clients import make_client
 from tests.support.core import run_command
 from tests.support.srv import SRV_URI, Records, srv_client

@@ -12,8 +12,9 @@ import anyio
 import pytest
 import sniffio
 
+from motorlite.testing.cancellation import cancel_at, count_await_points
 from motorlite.testing.scripted import Reply, ScriptedDeployment
-from tests.support.cancellation import cancel_at, count_suspensions, counted
+from tests.support.cancellation import counted
 from tests.support.clients import scripted_client
 from tests.support.core import OVERLOADED
 from tests.support.kept_errors import garbage, without_collector
@@ -159,7 +160,7 @@ async def points_of(scenario: Scenario, kind: str) -> int:
     Ledger(deployment, scenario)
     async with scripted_client(deployment) as client:
         await connect(client)
-        points = await count_suspensions(lambda: scenario(client))
+        points = await count_await_points(lambda: scenario(client))
         await anyio.sleep(1)
     return points
 

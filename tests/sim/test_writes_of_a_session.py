@@ -14,9 +14,9 @@ import motorlite
 from motorlite.errors import ExecutionTimeout, InvalidOperation, PyMongoError
 from motorlite.monitoring import OperationFailedEvent
 from motorlite.operations import InsertOne
+from motorlite.testing.cancellation import cancel_at
 from motorlite.testing.scripted import Close, Hang, Reply, failure
 from tests.support.bulk_write_server import BulkWriteServer
-from tests.support.cancellation import cancel_at
 from tests.support.core import OVERLOADED
 from tests.support.events import Recorder
 from tests.support.transactions import Subject, in_use, numbered, replica_set, subject

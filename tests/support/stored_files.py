@@ -133,7 +133,7 @@ class StoredFiles:
         for statement in command["updates"]:
             found = [each for each in self.documents(command["update"]) if matches(each, statement["q"])]
             for document in found if statement.get("multi") else found[:1]:
-                document.update(statement["u"]["$set"])
+                document.update(statement["u"].get("$set", statement["u"]))
                 updated += 1
         return {"n": updated, "nModified": updated}
 
