@@ -15,16 +15,16 @@ Operations, with the details that they begin with and, after an arrow, those tha
   ``accounts``, adds it to `target`, and inserts a document with these four (`id` as its `_id`) into ``transfers``.
 - ``insert``: `collection`, `ids` → `applied`: ids that were certainly inserted.
 - ``count``: `counter` → `value`. Adds 1 to it in ``counters`` and returns the value after that.
-- ``bulk``: `writes`: objects with `op`, `collection`, `id`, and `value` where one is set → `applied`: positions of writes
-  that certainly happened; `inserted`, `updated`, `replaced`, `deleted`, `incremented`: how many did. The `op` is
-  `insert`, `replace` or `update` (which set the field `value`, if there is one), `delete`, or `increment` (which adds 1 to
-  the field `n`).
-- ``upload``: `file`, `length` (bytes), `digest` (SHA-256, hexadecimal).
+- ``bulk``: `writes`: objects with `op`, `collection`, `id`, and `value` where one is set → `applied`: positions of
+  writes that certainly happened; `inserted`, `updated`, `replaced`, `deleted`, `incremented`: how many did. The `op`
+  is `insert`, `replace` or `update` (which set the field `value`, if there is one), `delete`, or `increment` (which
+  adds 1 to the field `n`). Only `insert` may meet a document that does not exist.
+- ``upload``: `file`, `length` (bytes), `digest` (SHA-256, hexadecimal). One that failed has left no chunk.
 - ``delete_file``: `file`.
 - ``register``: `op` (`read`, `write` or `cas`), `key`, `value` (not for `read`), `expected` (for `cas`) → `value` (of
   `read`), `swapped` (of `cas`; true if missing).
-- ``append``: `ops`: a transaction of ``["append", key, value]`` and ``["read", key, None]`` → `ops`, with the lists that
-  were read. Every value is appended to a key once.
+- ``append``: `ops`: a transaction of ``["append", key, value]`` and ``["read", key, None]`` → `ops`, with the lists
+  that were read. Every value is appended to a key once.
 
 All of an operation that ends as ``ok`` happened. One that ends as ``failed`` or ``unknown`` may name in `applied` what
 happened; if it failed, the rest certainly did not.
@@ -33,8 +33,8 @@ Observations, which have no end:
 
 - ``start``: what was there before: `accounts`, `counters`, `registers`, `lists`: each a list of ``[key, value]``.
 - ``watching``: `stream`, `collections`. A change stream has been opened: the server has answered.
-- ``change``: `stream`, `token`, `collection`, `key`, `operation`. `token` is a text that ascends in the order of changes,
-  as the field ``_data`` of resume tokens does; `operation` is the event's `operationType`.
+- ``change``: `stream`, `token`, `collection`, `key`, `operation`. `token` is a text that ascends in the order of the
+  changes, as the field ``_data`` of resume tokens does; `operation` is the event's `operationType`.
 - ``resumed``: `stream`, `token` (or None), `why`.
 - ``stopped``: `stream`. It is not read any more, although changes may be left.
 """
@@ -148,7 +148,7 @@ class Journal:
             ...
             journal.end(operation, "ok")
 
-    A journal whose file exists goes on where the file ends: `entries` has what was in it, and new ids and processes have
+    A journal whose file exists goes on where the file ends: `entries` has what was in it, and ids and processes have
     new numbers. Programs that write at the same time need files of their own, and a `first` of their own.
 
     Args:
