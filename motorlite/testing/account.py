@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
+
+from motorlite.testing.findings import Finding
+from motorlite.testing.journal import Key
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from motorlite.testing.journal import Entry
 
 __all__ = ["FinalState", "Finding", "Key", "StoredChunk", "StoredFile"]
-
-Key: TypeAlias = str | int
-"""An `_id` that the workload chose."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,18 +71,3 @@ class FinalState:
     counters: Mapping[Key, int] = field(default_factory=dict)
     registers: Mapping[Key, Any] = field(default_factory=dict)
     lists: Mapping[Key, Sequence[int]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """Something that contradicts a promise.
-
-    Attributes:
-        kind: What is wrong, in a word or two: ``lost``, ``applied twice``, ``G-single`` ...
-        message: What is wrong, in a sentence.
-        entries: The entries of the journal that show it.
-    """
-
-    kind: str
-    message: str
-    entries: tuple[Entry, ...] = ()

@@ -52,10 +52,7 @@ def _paragraph(finding: Finding) -> Iterator[str]:
 
 
 def _line(entry: Entry) -> str:
-    if isinstance(entry, Begun):
-        what = f"process {entry.process} begins {entry.kind}"
-    else:
-        what = f"ended as {entry.outcome}"
+    what = f"process {entry.process} begins {entry.kind}" if isinstance(entry, Begun) else f"ended as {entry.outcome}"
     details = json.dumps(entry.details) if entry.details else ""
     if len(details) > MOST_CHARACTERS:
         details = details[: MOST_CHARACTERS - 3] + "..."

@@ -50,10 +50,25 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-__all__ = ["Begun", "Ended", "Entry", "Journal", "Operation", "Outcome", "as_line", "from_line", "operations", "read"]
+__all__ = [
+    "Begun",
+    "Ended",
+    "Entry",
+    "Journal",
+    "Key",
+    "Operation",
+    "Outcome",
+    "as_line",
+    "from_line",
+    "operations",
+    "read",
+]
 
 Outcome: TypeAlias = Literal["ok", "failed", "unknown"]
 """``ok``: acknowledged. ``failed``: certainly not applied. ``unknown``: may have been applied, now or later."""
+
+Key: TypeAlias = str | int
+"""An `_id` that the workload chose."""
 
 OBSERVATIONS: Final = frozenset({"start", "watching", "change", "resumed", "stopped"})
 """The kinds of entries that have no end."""
