@@ -11,18 +11,20 @@ does. What is left of the search is small, because of what is known about regist
 
 - A read that returns the present value comes next: it changes nothing.
 - A value that is still needed and that no remaining write brings back is not overwritten.
-- A write whose value no other operation sees comes next if what it overwrites is not needed any more.
-- A write with an unknown outcome comes next only if its value is needed by an operation that may come next.
+- A write with an unknown outcome comes next only if an operation that may come next needs its value, or cannot happen
+  with the present one.
+- A write whose value no other operation needs comes next if what it overwrites is not needed any more. This holds only
+  after the last failed comparison (a ``cas`` that ended as ``ok`` with `swapped` false), which tells what a register
+  did not hold.
 
-The last two hold only for registers without a failed comparison: a ``cas`` that ended as ``ok`` with `swapped` false,
-which tells what a register did not hold. To judge histories that write equal values is NP-complete, so the search has a
-limit.
+To judge histories that write equal values is NP-complete, so the search has a limit.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass
+from itertools import islice
 from json import dumps
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
@@ -156,7 +158,7 @@ class _Search:
         self._needed = Counter(step.needs for step in self._certain)
         self._wanted = Counter(step.needs for step in steps)
         self._written = Counter(step.writes for step in steps)
-        self._has_rejections = any(step.rejects is not None for step in self._certain)
+        self._rejections = sum(step.rejects is not None for step in self._certain)
         # Which steps were taken, as bits; all of them in order, with the value before each.
         self._taken = [0, 0]
         self._trail: list[tuple[_Step, str]] = []
@@ -172,6 +174,9 @@ class _Search:
         """What is wrong with the register, if anything is."""
         frames: list[tuple[int, tuple[int, int, int, str], Iterator[_Step]]] = []
         choices = 0
+        for each in self._certain:
+            if each.needs not in (None, self._value) and not self._written[each.needs]:
+                return self._finding(f"{each.text}, which was not written", [each])
         while True:
             first = self._take_what_is_safe()
             if not self._left:
@@ -214,7 +219,7 @@ class _Search:
         while True:
             first = self._first()
             safe = [step for step in first if step.writes is None and self._is_possible(step)]
-            if not (safe or self._has_rejections or self._wanted[self._value]):
+            if not (safe or self._rejections or self._wanted[self._value]):
                 blind = (step for step in first if step.needs is None and not self._wanted[step.writes])
                 safe = [step for step in blind if step.writes is not None][:1]
             if not safe:
@@ -236,13 +241,13 @@ class _Search:
         certain = [step for step in first if step.writes is not None and self._is_possible(step)]
         certain.sort(key=lambda step: (step.writes not in wanted, step.end))
         end = min(step.end for step in first)
+        if any(step.rejects == self._value for step in first):
+            wanted |= self._uncertain.keys()
         choices = certain[:1] + self._uncertain_choices(wanted, end) + certain[1:]
         return [step for step in choices if not self._destroys(step)]
 
     def _uncertain_choices(self, wanted: set[str], end: float) -> list[_Step]:
         """The steps with an unknown outcome that may help one of the `wanted` values."""
-        if self._has_rejections:
-            wanted = set(self._uncertain)
         choices = []
         open_values = list(wanted)
         while open_values:
@@ -288,6 +293,7 @@ class _Search:
         self._written[step.writes] += change
         if step.is_certain:
             self._needed[step.needs] += change
+            self._rejections += change * (step.rejects is not None)
             self._left += change
         else:
             assert step.writes is not None
@@ -296,10 +302,13 @@ class _Search:
     def _explanation(self) -> Finding:
         writer = self._stuck_writer
         since = "from the start" if writer is None else f"after {writer.text}"
-        stuck = ", and ".join(step.text for step in self._stuck[:5])
-        message = (
-            f"no order of the operations on {self._key!r} explains: it held {self._stuck_value} {since}, but {stuck}"
-        )
-        shown = [step for step in (writer, *self._stuck) if step is not None and step.operation is not None]
-        entries = tuple(entry for step in shown if step.operation is not None for entry in step.operation.entries)
-        return Finding("not linearizable", message, entries)
+        later = (step for step in self._certain if step.needs == self._stuck_value and step.begin > self._stuck[0].end)
+        shown = [*self._stuck[:5], *islice(later, 1)]
+        what = ", and ".join(step.text for step in shown)
+        before = [] if writer is None else [writer]
+        return self._finding(f"it held {self._stuck_value} {since}, but {what}", before + shown)
+
+    def _finding(self, why: str, steps: list[_Step]) -> Finding:
+        performed = [step.operation for step in steps if step.operation is not None]
+        message = f"no order explains the operations on {self._key!r}: {why}"
+        return Finding("not linearizable", message, tuple(entry for each in performed for entry in each.entries))
