@@ -85,9 +85,9 @@ def judge_lists(
         ValueError: The journal contradicts itself, or a value is appended to a key twice.
     """
     history = _History(operations(entries), final)
+    contradictions = list(_internal(history))
     versions = _Versions(history)
-    findings = [*_internal(history), *versions.findings()]
-    return findings + _Dependencies(history, versions, order).findings(level)
+    return [*contradictions, *versions.findings()] + _Dependencies(history, versions, order).findings(level)
 
 
 # --- transactions ---
