@@ -87,7 +87,7 @@ def judge_lists(
     history = _History(operations(entries), final)
     contradictions = list(_internal(history))
     versions = _Versions(history)
-    return [*contradictions, *versions.findings()] + _Dependencies(history, versions, order).findings(level)
+    return [*contradictions, *versions.findings(), *_Dependencies(history, versions, order).findings(level)]
 
 
 # --- transactions ---
@@ -316,7 +316,7 @@ class _Dependencies:
         orders = {key: (values, readers) for key, values, readers in versions.orders()}
         read = {(key, value) for key, (values, _) in orders.items() for value in values}
         for (key, value), writer in history.writers.items():
-            if writer.is_acknowledged and (key, value) not in read and key in orders:
+            if writer.is_committed and (key, value) not in read and key in orders:
                 unread[key].append((value, writer))
         for key, later in unread.items():
             values, readers = orders[key]
