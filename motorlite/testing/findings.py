@@ -38,9 +38,9 @@ def report(findings: Iterable[Finding]) -> str:
     """The findings as plain text: one paragraph each, with the operations that show it in the order of their times.
 
     Returns:
-        Lines that end with a newline; "nothing is wrong" if there is no finding.
+        Lines; "nothing is wrong" if there is no finding.
     """
-    return "\n".join("".join(f"{line}\n" for line in _paragraph(each)) for each in findings) or "nothing is wrong\n"
+    return "\n\n".join("\n".join(_paragraph(each)) for each in findings) or "nothing is wrong"
 
 
 def _paragraph(finding: Finding) -> Iterator[str]:

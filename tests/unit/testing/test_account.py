@@ -238,7 +238,7 @@ def test_the_level_of_transactions_is_a_parameter() -> None:
 
 
 def test_nothing_is_wrong() -> None:
-    assert report([]) == "nothing is wrong\n"
+    assert report([]) == "nothing is wrong"
 
 
 def test_a_finding_names_its_operations() -> None:
@@ -248,7 +248,7 @@ def test_a_finding_names_its_operations() -> None:
         '      1.500000  #7 process 2 begins count {"counter": "c"}\n'
         '      2.000000  #7 ended as ok {"value": 1}\n'
         "\n"
-        "stranger: who is it\n"
+        "stranger: who is it"
     )
 
 

@@ -81,8 +81,8 @@ def test_every_kind_of_operation_becomes_its_changes() -> None:
     history.add("register", {"op": "read", "key": "r"}, result={"value": 1})
     history.add("register", {"op": "cas", "key": "r", "expected": 5, "value": 6}, result={"swapped": False})
     history.transaction("ax1 rx1").transaction("ay1", "unknown").transaction("az1", "failed")
-    history.add("upload", {"file": "f", "length": 0, "digest": ""}, at=(1, 2))
-    history.add("delete_file", {"file": "f"}, at=(3, 4))
+    history.add("upload", {"file": "f", "length": 0, "digest": ""})
+    history.add("delete_file", {"file": "f"})
     history.add("bulk", {"writes": [{"op": "insert", "collection": "bulk", "id": 1}]}, at=(1, 2))
     for position, op in enumerate(("increment", "replace", "update", "delete")):
         at = (position + 3, position + 3.5)
