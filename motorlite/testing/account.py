@@ -73,16 +73,16 @@ class FinalState:
         balances: The balance of each account.
         counters: The value of each counter.
         registers: The value of each register that exists.
-        lists: The values in each list that exists.
+        lists: The values in each list that exists. The keys of these four are of the type `Key`.
     """
 
     documents: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
     files: Sequence[StoredFile] = ()
     chunks: Sequence[StoredChunk] = ()
-    balances: Mapping[Key, int] = field(default_factory=dict)
-    counters: Mapping[Key, int] = field(default_factory=dict)
-    registers: Mapping[Key, Any] = field(default_factory=dict)
-    lists: Mapping[Key, Sequence[int]] = field(default_factory=dict)
+    balances: Mapping[Any, int] = field(default_factory=dict)
+    counters: Mapping[Any, int] = field(default_factory=dict)
+    registers: Mapping[Any, Any] = field(default_factory=dict)
+    lists: Mapping[Any, Sequence[int]] = field(default_factory=dict)
 
 
 def judge(

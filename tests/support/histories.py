@@ -255,10 +255,10 @@ class Workload:
     def _bulk(self) -> Any:
         self.random.shuffle(self._owned)
         known, self._owned = self._owned[:2], self._owned[2:]
-        writes = [{"op": "insert", "collection": "bulk", "id": f"b{self._new()}", "value": 1}]
+        writes: list[dict[str, Any]] = [{"op": "insert", "collection": "bulk", "id": f"b{self._new()}", "value": 1}]
         for name in known:
             op = self.random.choice(("update", "replace", "delete", "increment"))
-            write = {"op": op, "collection": "bulk", "id": name}
+            write: dict[str, Any] = {"op": op, "collection": "bulk", "id": name}
             writes.append(write if op in ("delete", "increment") else {**write, "value": self._new()})
         documents = self._documents["bulk"]
 
@@ -266,7 +266,7 @@ class Workload:
             counts: dict[str, int] = defaultdict(int)
             for write in writes:
                 yield
-                name: Any = write["id"]
+                name = write["id"]
                 op = str(write["op"])
                 counts[f"{op}d" if op.endswith("e") else f"{op}ed"] += 1
                 event = "update" if op == "increment" else op
