@@ -75,7 +75,9 @@ def _documented() -> dict[str, Any]:
     for call in (call for calls in SECTIONS.values() for call in calls):
         found.setdefault(call.method, lambda subject, call=call: call.perform(subject.client))
     classes = ("AsyncCollection", "AsyncDatabase", "AsyncMongoClient")
-    return {name: found[name] for name in public_coroutines() & found.keys() if name.partition(".")[0] in classes}
+    return {
+        name: found[name] for name in sorted(public_coroutines() & found.keys()) if name.partition(".")[0] in classes
+    }
 
 
 async def awaited(value: Any) -> Any:
@@ -179,7 +181,7 @@ def _calls_of_cursor(kind: str, make: Callable[[Subject], Any]) -> dict[str, Any
         return lambda subject: method(make(subject))
 
     there = {name.partition(".")[2] for name in public_coroutines() if name.startswith(f"{kind}.")}
-    return {f"{kind}.{name}": call(OF_CURSORS[name]) for name in there - SILENT_OF_CURSORS}
+    return {f"{kind}.{name}": call(OF_CURSORS[name]) for name in sorted(there - SILENT_OF_CURSORS)}
 
 
 CALLS.update({name: call for name, call in _documented().items() if name not in CALLS})
