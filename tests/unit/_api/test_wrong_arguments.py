@@ -28,6 +28,8 @@ OF_COLLECTIONS: list[tuple[str, list[Any], dict[str, Any], type[Exception], str]
     ("find", [], {"limitt": 5}, TypeError, r"limitt=5; did you mean limit\?$"),
     ("find", [], {"batch_size": -1}, ValueError, "batch_size must be an integer of at least 0, not -1"),
     ("find", [], {"skip": "1"}, TypeError, "skip must be an integer, not '1'"),
+    ("find", [], {"skip": ""}, TypeError, "skip must be an integer, not ''"),
+    ("find", [], {"limit": {}}, TypeError, "limit must be an integer, not {}"),
     ("find", [], {"sort": 5}, TypeError, "sort must be .*, not 5"),
     ("find", [], {"cursor_type": 65}, ValueError, "cursor_type must be CursorType.*, not 65"),
     ("find", [], {"max_time_ms": "x"}, TypeError, r"max_time_ms must be .*, not 'x'"),
