@@ -151,6 +151,7 @@ OF_OTHERS: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
         for command, options in ((TAILABLE, {}), ("find", {"cursor_type": CursorType.TAILABLE}))
     ),
     (lambda db: db.list_collections(filter=3), TypeError, "filter must be .*, not 3"),
+    (lambda db: db.list_collection_names(filter=db.things), TypeError, "filter must be .*, not "),
     (lambda db: db.create_collection("x", caped=True), TypeError, r"did you mean capped\?"),
     (lambda db: db.create_collection("a..b"), InvalidName, "names? "),
     (lambda db: db.drop_collection(3), TypeError, "name_or_collection must be a collection or its name, not 3"),
