@@ -38,6 +38,23 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "coll.find(skip=-1)": ("coll.find(skip=-1)",),
     "AsyncMongoClient(readPreference=5)": ("await coll.aggregate([UUID(int=0), {}])",),
     "client.start_session(causal_consistency='x')": ("client.start_session(causal_consistency='x')",),
+    "a commit that fails and whose write concern cannot be satisfied": (
+        "await coll.insert_one({'_id': 1})",
+        "(s := client.start_session())",
+        "await s.start_transaction(write_concern=WriteConcern(w=5))",
+        "await coll.insert_one({'_id': 1}, session=s)",
+        "await s.commit_transaction()",
+    ),
+    "deleting files of GridFS by a name that none has": (
+        "(bucket := gridfs.AsyncGridFSBucket(db))",
+        "await bucket.delete_by_name('none')",
+    ),
+    "the documents left in a cursor when it is closed": (
+        "await coll.insert_many([{}, {}])",
+        "(c := await coll.aggregate([]))",
+        "await c.close()",
+        "c.alive",
+    ),
     "deleting a file while it is uploaded": (
         "(bucket := gridfs.AsyncGridFSBucket(db))",
         "await bucket.upload_from_stream('a', b'a')",
