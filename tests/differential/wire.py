@@ -34,6 +34,8 @@ DEFAULTS: Final[dict[str, tuple[Any, ...]]] = {
     "new": (False,),
     "nameOnly": (False,),
     "unique": (False,),
+    # No limit; PyMongo omits that of a commit.
+    "maxTimeMS": (0,),
     "comment": (None,),
     # motorlite sends these. Of find, PyMongo omits whatever is empty; old servers require the query of distinct.
     "query": ({},),

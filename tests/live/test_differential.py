@@ -145,6 +145,9 @@ FURTHER: Final = (
     "await client.list_database_names(comment=None)",
     "await (await client.list_databases(nameOnly=False, filter={'name': db.name})).to_list()",
     "await coll.update_many({}, {'$set': {'a': 1}})",
+    "await coll.count_documents({}, maxTimeMS=0)",
+    "await gridfs.AsyncGridFSBucket(db).upload_from_stream('a', b'a')",
+    "await (await coll.watch(start_at_operation_time=Timestamp(2**32 - 2, 1))).close()",
     "await db.command('find', 'coll', batchSize=1)",
 )
 
@@ -174,7 +177,7 @@ def test_random_programs(run: Callable[..., None]) -> None:
         print(search.tally)
         assert [str(each) for each in search.tally.found.values()] == []
         assert search.tally.programs >= CASES
-        await arena.run(Program(REPLICA_SET, FURTHER, is_tame=True), 0)
+        await arena.run(Program(REPLICA_SET, FURTHER, is_tame=False), 0)
         assert set(HIDDEN) | set(DEFAULTS) <= arena.used, "a field that is always the same need not be left out"
 
     run(use)
