@@ -33,7 +33,6 @@ DEFAULTS: Final[dict[str, tuple[Any, ...]]] = {
     "upsert": (False,),
     "new": (False,),
     "nameOnly": (False,),
-    "unique": (False,),
     # No limit; PyMongo omits that of a commit.
     "maxTimeMS": (0,),
     "comment": (None,),
@@ -47,7 +46,7 @@ DEFAULTS: Final[dict[str, tuple[Any, ...]]] = {
 }
 # Numbers of any type: servers read them alike.
 NUMBERS: Final = ("batchSize", "limit", "skip", "maxTimeMS", "size")
-STATEMENTS: Final = ("updates", "deletes", "ops", "indexes")
+STATEMENTS: Final = ("updates", "deletes", "ops")
 
 
 class Fields(dict[str, Any]):
