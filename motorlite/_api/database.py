@@ -350,6 +350,7 @@ class AsyncDatabase(Watching[DocumentT]):
 
         Source: enumerating collections specification.
         """
+        filter = optional("filter", filter, mapping)
         if not filter or set(filter) == {"name"}:
             # A nameOnly command takes no locks ("Filter", "nameOnly").
             options.setdefault("nameOnly", True)

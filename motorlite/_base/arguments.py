@@ -366,7 +366,7 @@ def collation_document(collation: object) -> Mapping[str, Any] | None:
     if collation is None or isinstance(collation, Mapping):
         return collation
     document = getattr(collation, "document", None)
-    if isinstance(document, Mapping):
+    if isinstance(document, Mapping) and "locale" in document:  # a concern, say, has none
         return document
     raise TypeError(wrong("collation", collation, "a Collation, a mapping or None"))
 

@@ -13,10 +13,20 @@ import threading
 import warnings
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Self
+from datetime import date, datetime, timedelta, timezone
+from decimal import Decimal
+from importlib import import_module
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, Self
+from uuid import UUID
 
+import anyio
+import bson
 import pymongo
-from bson import ObjectId
+from bson import SON, Binary, Code, DatetimeMS, DBRef, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Timestamp
+from bson.binary import UuidRepresentation
+from bson.codec_options import CodecOptions, DatetimeConversion
+from bson.raw_bson import RawBSONDocument
 
 import motorlite
 from tests.support.clients import make_client
@@ -27,8 +37,12 @@ if TYPE_CHECKING:
 Case = Callable[[Any, Any], Awaitable[Any]]
 
 # What differs from one run to the next, or says only on which server and when something happened.
-VOLATILE = frozenset({"$clusterTime", "operationTime", "electionId", "opTime", "lsid", "id", "ns", "uuid", "localTime"})
-RESULTS = {
+VOLATILE: Final = frozenset(
+    {"$clusterTime", "operationTime", "electionId", "opTime", "lsid", "id", "ns", "uuid", "localTime"}
+)
+# Or is said in other words on purpose.
+OWN_WORDS: Final = VOLATILE | {"errmsg", "full error"}
+RESULTS: Final = {
     "InsertOneResult": ("acknowledged", "inserted_id"),
     "InsertManyResult": ("acknowledged", "inserted_ids"),
     "UpdateResult": ("acknowledged", "matched_count", "modified_count", "upserted_id", "did_upsert", "raw_result"),
@@ -58,6 +72,38 @@ RESULTS = {
     ),
 }
 
+# Modules whose public names a program may use without an import.
+MODULES: Final = (
+    "client_session",
+    "collation",
+    "errors",
+    "monitoring",
+    "operations",
+    "read_concern",
+    "read_preferences",
+    "write_concern",
+)
+# The classes of values that a program may use without an import.
+VALUES: Final = {
+    each.__name__: each
+    for each in (
+        *(
+            Binary,
+            Code,
+            CodecOptions,
+            DatetimeConversion,
+            DatetimeMS,
+            DBRef,
+            Decimal,
+            Decimal128,
+            Int64,
+            MappingProxyType,
+        ),
+        *(MaxKey, MinKey, ObjectId, RawBSONDocument, Regex, SON, Timestamp, UUID, UuidRepresentation),
+        *(date, datetime, timedelta, timezone),
+    )
+}
+
 
 def collect_what_pymongo_lost() -> None:
     """Close the sockets that PyMongo loses: those of connections that are cancelled while they are made.
@@ -70,7 +116,7 @@ def collect_what_pymongo_lost() -> None:
 
 
 TEST_DATABASE = re.compile(r"motorlite_test_[0-9a-f]{24}")
-UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+UUIDS: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class Cases(dict[str, Case]):
@@ -151,6 +197,26 @@ async def outcome(case: Case, database: Any, lib: Any) -> Any:
     return plain(value)
 
 
+def names(library: Any, grid: Any) -> dict[str, Any]:
+    """What programs may use: the package's names, those of its modules, and a few values."""
+    found = {name: getattr(library, name) for name in dir(library) if not name.startswith("_")}
+    for name in MODULES:
+        module = import_module(f"{library.__name__}.{name}")
+        found |= {each: getattr(module, each) for each in dir(module) if not each.startswith("_")}
+    found |= {**VALUES, "asyncio": asyncio, "bson": bson, "gridfs": grid, "library": library, "re": re}
+    return {**found, "MAX": 16 * 2**20, "Mapping": Mapping, "sleep": anyio.sleep}
+
+
+# Classes that say nothing.
+ANY: Final = ("Exception", "BaseException", "object")
+
+
+def classes(error: BaseException | None) -> list[str]:
+    """The names of the public classes of an exception, and of its bases; empty without one."""
+    public = [kind for kind in type(error).__mro__ if "._" not in f".{kind.__module__}.{kind.__name__}"]
+    return [] if error is None else [kind.__name__ for kind in public if kind.__name__ not in ANY]
+
+
 LABELS = ("RetryableWriteError", "TransientTransactionError", "RetryableError", "SystemOverloadedError")
 
 
@@ -158,9 +224,9 @@ def plain(value: Any) -> Any:
     """`value` without what is different in each run, and with result objects as dictionaries."""
     kind = type(value).__name__
     if kind in RESULTS:
-        return {"kind": kind, **{name: plain(_attribute(value, name)) for name in RESULTS[kind]}}
+        return {"kind": kind, **{name: plain(attribute(value, name)) for name in RESULTS[kind]}}
     if isinstance(value, str):
-        return UUID.sub("uuid", TEST_DATABASE.sub("db", value))
+        return UUIDS.sub("uuid", TEST_DATABASE.sub("db", value))
     if isinstance(value, ObjectId):
         return "an ObjectId"
     if isinstance(value, Mapping):
@@ -173,7 +239,8 @@ def plain(value: Any) -> Any:
     return value
 
 
-def _attribute(value: Any, name: str) -> Any:
+def attribute(value: Any, name: str) -> Any:
+    """An attribute of a result, or the word InvalidOperation where there is none without an acknowledgement."""
     if name == "raw_result" and not value.acknowledged:
         return None  # PyMongo sometimes has an empty success
     # PyMongo asserts in one of them.

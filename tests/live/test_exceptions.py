@@ -17,7 +17,7 @@ from bson.codec_options import CodecOptions
 
 import motorlite
 import motorlite.gridfs
-from tests.live.oracle import collect_what_pymongo_lost
+from tests.live.oracle import classes, collect_what_pymongo_lost
 
 if TYPE_CHECKING:
     from motorlite.testing import LocalServer
@@ -26,16 +26,8 @@ TABLE: Final[dict[str, Any]] = tomllib.loads((Path(__file__).parent / "exception
 DIFFERENT: Final[dict[str, dict[str, str]]] = TABLE["different"]
 CODES: Final = (*TABLE["same"], *DIFFERENT)
 NAMES: Final = ("InsertOne", "UpdateOne", "ReplaceOne", "IndexModel", "WriteConcern", "AsyncMongoClient", "timeout")
-# Classes that say nothing.
-ANY: Final = ("Exception", "BaseException", "object")
-
 # The names of an exception's class and of its bases; empty if there was none.
 Found = list[str]
-
-
-def classes(error: BaseException | None) -> Found:
-    public = [kind for kind in type(error).__mro__ if "._" not in f".{kind.__module__}.{kind.__name__}"]
-    return [] if error is None else [kind.__name__ for kind in public if kind.__name__ not in ANY]
 
 
 async def raised(code: str, library: Any, grid: Any, uri: str, clients: list[Any]) -> Found:

@@ -11,13 +11,10 @@ import logging
 import textwrap
 import tomllib
 import warnings
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import anyio
 import bson
 import gridfs
 import pymongo
@@ -26,7 +23,7 @@ from bson import ObjectId
 
 import motorlite
 import motorlite.gridfs
-from tests.live.oracle import VOLATILE, collect_what_pymongo_lost, plain
+from tests.live.oracle import OWN_WORDS, collect_what_pymongo_lost, names, plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,30 +33,7 @@ if TYPE_CHECKING:
 TABLE: Final[dict[str, Any]] = tomllib.loads((Path(__file__).parent / "behaviour.toml").read_text(encoding="utf-8"))
 SAME: Final[list[dict[str, str]]] = TABLE["same"]
 DIFFERENT: Final[list[dict[str, str]]] = TABLE["different"]
-# Modules whose public names a program may use without an import.
-MODULES: Final = (
-    "collation",
-    "errors",
-    "monitoring",
-    "operations",
-    "read_concern",
-    "read_preferences",
-    "write_concern",
-)
-# What is different in each run, or is said in other words on purpose.
-OWN_WORDS: Final = VOLATILE | {"errmsg", "full error"}
-
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
-
-
-def names(library: Any, grid: Any) -> dict[str, Any]:
-    """What programs may use: the package's names, those of its modules, and a few values."""
-    found = {name: getattr(library, name) for name in dir(library) if not name.startswith("_")}
-    for name in MODULES:
-        module = import_module(f"{library.__name__}.{name}")
-        found |= {each: getattr(module, each) for each in dir(module) if not each.startswith("_")}
-    found |= {"asyncio": asyncio, "bson": bson, "gridfs": grid, "library": library, "ObjectId": ObjectId}
-    return {**found, "MAX": 16 * 2**20, "Mapping": Mapping, "SON": bson.SON, "sleep": anyio.sleep}
 
 
 def shown(value: Any) -> Any:

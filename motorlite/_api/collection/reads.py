@@ -348,9 +348,9 @@ def _filter(filter: Any) -> Any:
 
 def _with_limits(options: Mapping[str, Any], skip: int, limit: int) -> Mapping[str, Any]:
     """Return the options of a query with those that are arguments of their own."""
-    if not skip and not limit:
+    if skip == limit == 0:
         return options
-    return {**options, "skip": skip or None, "limit": limit or None}
+    return {**options, "skip": None if skip == 0 else skip, "limit": None if limit == 0 else limit}
 
 
 def _aggregate_options(

@@ -38,8 +38,8 @@ _TAILABLE_FLAGS = CursorType.TAILABLE_AWAIT
 # Neither timeoutMS nor timeoutMode.
 _NO_TIMEOUTS = (None, None)
 
-# The query options that `distinct` uses too.
-_DISTINCT_OPTIONS = ("collation", "comment", "hint", "max_time_ms")
+# The query options that `distinct` uses too. Not the hint: servers before 7.1 refuse it, and PyMongo leaves it out.
+_DISTINCT_OPTIONS = ("collation", "comment", "max_time_ms")
 
 
 class AsyncCursor(BatchedCursor[DocumentT]):
@@ -191,7 +191,7 @@ class AsyncCursor(BatchedCursor[DocumentT]):
         return await self._core.executor.execute(Explain(self._first_operation()), call)
 
     async def distinct(self, key: str, timeoutMS: float | None = None) -> list[Any]:
-        """Return the distinct values of a field among the matches. Ignores skip and limit.
+        """Return the distinct values of a field among the matches. Ignores skip, limit and hint.
 
         Args:
             key: The name of the field.

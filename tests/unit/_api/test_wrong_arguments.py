@@ -28,6 +28,8 @@ OF_COLLECTIONS: list[tuple[str, list[Any], dict[str, Any], type[Exception], str]
     ("find", [], {"limitt": 5}, TypeError, r"limitt=5; did you mean limit\?$"),
     ("find", [], {"batch_size": -1}, ValueError, "batch_size must be an integer of at least 0, not -1"),
     ("find", [], {"skip": "1"}, TypeError, "skip must be an integer, not '1'"),
+    ("find", [], {"skip": ""}, TypeError, "skip must be an integer, not ''"),
+    ("find", [], {"limit": {}}, TypeError, "limit must be an integer, not {}"),
     ("find", [], {"sort": 5}, TypeError, "sort must be .*, not 5"),
     ("find", [], {"cursor_type": 65}, ValueError, "cursor_type must be CursorType.*, not 65"),
     ("find", [], {"max_time_ms": "x"}, TypeError, r"max_time_ms must be .*, not 'x'"),
@@ -149,6 +151,7 @@ OF_OTHERS: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
         for command, options in ((TAILABLE, {}), ("find", {"cursor_type": CursorType.TAILABLE}))
     ),
     (lambda db: db.list_collections(filter=3), TypeError, "filter must be .*, not 3"),
+    (lambda db: db.list_collection_names(filter=db.things), TypeError, "filter must be .*, not "),
     (lambda db: db.create_collection("x", caped=True), TypeError, r"did you mean capped\?"),
     (lambda db: db.create_collection("a..b"), InvalidName, "names? "),
     (lambda db: db.drop_collection(3), TypeError, "name_or_collection must be a collection or its name, not 3"),

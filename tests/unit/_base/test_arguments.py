@@ -14,6 +14,7 @@ from bson.raw_bson import RawBSONDocument
 from bson.son import SON
 
 from motorlite._base import arguments
+from motorlite.write_concern import WriteConcern
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -180,8 +181,9 @@ def test_collations() -> None:
     assert arguments.collation_document(None) is None
     assert arguments.collation_document({"locale": "de"}) == {"locale": "de"}
     assert arguments.collation_document(Collation()) == {"locale": "de"}
-    with pytest.raises(TypeError, match=r"collation must be a Collation, a mapping or None, not "):
-        arguments.collation_document("de")
+    for wrong in ("de", WriteConcern(1)):
+        with pytest.raises(TypeError, match=r"collation must be a Collation, a mapping or None, not "):
+            arguments.collation_document(wrong)
 
 
 @pytest.mark.parametrize(

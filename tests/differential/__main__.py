@@ -1,0 +1,77 @@
+"""Random programs on PyMongo and motorlite, on the same servers: `python -m tests.differential --cases 1000 --seed 1`.
+
+Equal are results and exceptions, with values and types, and the commands on the wire. `--case 77` runs one program and
+prints it, with what both libraries did. A difference without a reason is printed as a short program, and the command
+ends with 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import time
+import warnings
+from typing import TYPE_CHECKING, Any
+
+from motorlite.testing import LocalServer
+from tests.differential import programs
+from tests.differential.finding import Search
+from tests.differential.running import Arena
+from tests.differential.wire import tap
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# How many programs run between two lines of progress.
+SLICE = 500
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run programs; the exit status is 1 if there is a difference without a reason."""
+    parser = argparse.ArgumentParser("python -m tests.differential", description=__doc__)
+    parser.add_argument("--cases", type=int, default=500, help="how many programs (500)")
+    parser.add_argument("--seed", type=int, default=1, help="what makes the programs (1)")
+    parser.add_argument("--first", type=int, default=0, help="the number of the first program (0)")
+    parser.add_argument("--case", type=int, help="run only the program with this number, and print it")
+    parser.add_argument("--workers", type=int, default=8, help="how many programs run at the same time (8)")
+    options = parser.parse_args(arguments)
+    warnings.simplefilter("ignore")  # of options that are ignored, and coroutines that are not awaited
+    with LocalServer.start("standalone", own=True) as one, LocalServer.start("replicaset", own=True) as other, tap():
+        servers = {programs.STANDALONE: one, programs.REPLICA_SET: other}
+        run = _search if options.case is None else _show
+        return asyncio.run(run(servers, options))
+
+
+async def _search(servers: Mapping[str, LocalServer], options: Any) -> int:
+    started = time.monotonic()
+    async with Arena(servers, options.workers) as arena:
+        search = Search(arena, options.seed)
+        end = options.first + options.cases
+        shown = 0
+        for first in range(options.first, end, SLICE):
+            await search.run(range(first, min(first + SLICE, end)))
+            for found in list(search.tally.found.values())[shown:]:
+                print(f"\n{found}\n", flush=True)
+            shown = len(search.tally.found)
+            print(f"{time.monotonic() - started:.0f} s: {search.tally}", flush=True)
+        print(f"fields of which only the presence was compared, or the default: {', '.join(sorted(arena.used))}")
+    return 1 if shown else 0
+
+
+async def _show(servers: Mapping[str, LocalServer], options: Any) -> int:
+    program = programs.make(options.seed, options.case)
+    async with Arena(servers, 1) as arena:
+        for text, theirs, ours in zip(program.steps, *await arena.run(program, 0), strict=False):
+            print(text)
+            for name, side in (("PyMongo", theirs), ("motorlite", ours)):
+                print(f"  {name:9} {side.outcome!r}")
+                print("".join(f"            sent {command!r}\n" for command in side.commands), end="")
+        search = Search(arena, options.seed)
+        await search.run([options.case])
+    print(*search.tally.found.values(), search.tally, sep="\n")
+    return 1 if search.tally.found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

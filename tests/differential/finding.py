@@ -1,0 +1,160 @@
+"""Shell: many programs, several at a time; each difference is confirmed, shrunk and explained, or reported."""
+
+from __future__ import annotations
+
+import asyncio
+import textwrap
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from tests.differential import programs
+from tests.differential.outcomes import Difference, Raised, signature
+from tests.differential.reasons import compare
+from tests.differential.shrinking import simpler_steps, smaller
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tests.differential.programs import Program
+    from tests.differential.running import Arena
+
+# How many smaller programs are tried for one difference.
+TRIES: Final = 400
+
+
+@dataclass(frozen=True)
+class Found:
+    """A difference without a reason, with the smallest program that shows it."""
+
+    seed: int
+    number: int
+    program: Program
+    difference: Difference
+
+    def __str__(self) -> str:
+        *others, last = self.program.steps[: self.difference.position + 1]
+        lines = [
+            f"# A {self.program.deployment}; python -m tests.differential --seed {self.seed} --case {self.number}",
+            *others,
+            f"return {last}",
+            f"# PyMongo:   {_summary(self.difference, ours=False)}",
+            f"# motorlite: {_summary(self.difference, ours=True)}",
+        ]
+        return "\n".join(lines)
+
+
+def _summary(difference: Difference, *, ours: bool) -> str:
+    """What one library did; of its commands, those that the other did not send."""
+    side, other = (difference.ours, difference.theirs) if ours else (difference.theirs, difference.ours)
+    commands = [each for each in side.commands if each not in other.commands] or len(side.commands)
+    return textwrap.shorten(f"commands {commands}" if difference.is_of_wire else repr(side.outcome), 1500)
+
+
+@dataclass
+class Tally:
+    """What came of many programs.
+
+    Attributes:
+        programs: How many ran.
+        steps: How many steps they had.
+        commands: How many commands PyMongo sent.
+        refusals: How many steps raised, with both libraries.
+        rows: The reasons of differences, and how often each applied.
+        found: The differences without one, by the step that shows them.
+        unsteady: Programs with a difference that another run did not show.
+    """
+
+    programs: int = 0
+    steps: int = 0
+    commands: int = 0
+    refusals: int = 0
+    rows: Counter[str] = field(default_factory=Counter)
+    found: dict[str, Found] = field(default_factory=dict)
+    unsteady: list[int] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        facts = f"{self.programs} programs, {self.steps} steps, {self.commands} commands, {self.refusals} exceptions"
+        rows = "".join(f"\n  {count:6} {row}" for row, count in self.rows.most_common())
+        found = f"{len(self.found)} differences without a reason, {len(self.unsteady)} seen once {self.unsteady or ''}"
+        return f"{facts}; {found}{rows}"
+
+
+class Search:
+    """Runs programs and collects differences.
+
+    Args:
+        arena: Where they run.
+        seed: What makes the programs, with their numbers.
+    """
+
+    def __init__(self, arena: Arena, seed: int) -> None:
+        self.tally = Tally()
+        self._arena = arena
+        self._seed = seed
+
+    async def run(self, numbers: Iterable[int]) -> None:
+        """Run the programs with these numbers."""
+        remaining = iter(numbers)
+        async with asyncio.TaskGroup() as tasks:
+            for worker in range(self._arena.workers):
+                tasks.create_task(self._work(remaining, worker))
+
+    async def _work(self, numbers: Iterable[int], worker: int) -> None:
+        for number in numbers:
+            await self.examine(number, programs.make(self._seed, number), worker)
+
+    async def examine(self, number: int, program: Program, worker: int = 0) -> None:
+        """Run a program; confirm and shrink what differs without a reason, and say so in the tally."""
+        difference, rows = await self._difference(program, worker, counts=True)
+        self.tally.rows.update(rows)
+        if difference is not None:
+            await self._judge(number, program, difference, worker)
+
+    async def _difference(
+        self, program: Program, worker: int, *, counts: bool = False
+    ) -> tuple[Difference | None, list[str]]:
+        theirs, ours = await self._arena.run(program, worker)
+        if counts:
+            self.tally.programs += 1
+            self.tally.steps += len(theirs)
+            self.tally.commands += sum(len(step.commands) for step in theirs)
+            self.tally.refusals += sum(isinstance(step.outcome, Raised) for step in theirs)
+        return compare(program.steps, theirs, ours)
+
+    async def _judge(self, number: int, program: Program, difference: Difference, worker: int) -> None:
+        again, _ = await self._difference(program, worker)
+        if again is None or again.signature != difference.signature:
+            self.tally.unsteady.append(number)
+            return
+        program, difference = await self._shrunk(program, again, worker)
+        if await self._has_two_faults(program, difference, worker):
+            self.tally.rows["two faults in one call: each library names another one"] += 1
+            return
+        self.tally.found.setdefault(difference.step, Found(self._seed, number, program, difference))
+
+    async def _shrunk(self, program: Program, difference: Difference, worker: int) -> tuple[Program, Difference]:
+        """The smallest program with the same difference, and that."""
+        tries = TRIES
+        candidates = smaller(program)
+        while tries and (candidate := next(candidates, None)) is not None:
+            tries -= 1
+            found, _ = await self._difference(candidate, worker)
+            if found is not None and found.signature == difference.signature:
+                program, difference = candidate, found
+                candidates = smaller(program)
+        return program, difference
+
+    async def _has_two_faults(self, program: Program, difference: Difference, worker: int) -> bool:
+        """Whether a call has two faults, each of which alone raises the same with both libraries."""
+        if not isinstance(difference.theirs.outcome, Raised) or not isinstance(difference.ours.outcome, Raised):
+            return False
+        found = [False, False]
+        wanted = [signature(side.outcome) for side in (difference.theirs, difference.ours)]
+        for text in simpler_steps(difference.step):
+            steps = (*program.steps[: difference.position], text)
+            sides = await self._arena.run(replace(program, steps=steps), worker)
+            if compare(steps, *sides)[0] is None:
+                found[0] |= signature(sides[0][-1].outcome) == wanted[0]
+                found[1] |= signature(sides[1][-1].outcome) == wanted[1]
+        return all(found)

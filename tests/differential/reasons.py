@@ -1,0 +1,248 @@
+"""Pure: why a difference is right: a row in a table of the project, and a condition that recognises its cases."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+from tests.differential.outcomes import Difference, Raised, is_same
+
+Condition = Callable[[Difference], bool]
+
+# The exceptions of arguments that are refused.
+REFUSALS: Final = {"TypeError", "ValueError", "InvalidName"}
+# What PyMongo raises by accident when an argument has a wrong type, and what it raises when it encodes one.
+ACCIDENTS: Final = (
+    *(
+        "AttributeError",
+        "KeyError",
+        "IndexError",
+        "NotImplementedError",
+        "RuntimeError",
+        "AssertionError",
+        "SystemError",
+    ),
+    "error",
+)
+ENCODING: Final = ("OverflowError", "InvalidDocument")
+# Values that PyMongo takes for None.
+FALSE: Final = r"(False|0|\[\]|\(\)|\{\}|''|SON\(\)|SON\(\[\]\)|set\(\)|0\.0|RawBSONDocument\(b'.x05.*)"
+
+
+# Arguments that PyMongo does not look at, or leaves to a server that does not always.
+CHECKED: Final = (
+    "skip|limit|batch_size|max_time_ms|maxTimeMS|max_commit_time_ms|max_staleness|sort|read_preference|requests.*|"
+    "bypassDocumentValidation|nameOnly|authorizedDatabases|strength|caseLevel|"
+    "return_key|show_record_id|allow_disk_use"
+)
+
+
+def refuses(difference: Difference) -> bool:
+    """Whether motorlite refuses an argument, and so sends nothing."""
+    outcome = difference.ours.outcome
+    return isinstance(outcome, Raised) and bool(REFUSALS & set(outcome.classes)) and not difference.ours.commands
+
+
+def theirs_raised(difference: Difference, *names: str) -> bool:
+    """Whether PyMongo raises one of these exceptions, or any."""
+    outcome = difference.theirs.outcome
+    return isinstance(outcome, Raised) and (not names or outcome.name in names)
+
+
+def _checked_before_it_is_sent(difference: Difference) -> bool:
+    """The server refuses it too, or PyMongo after another command."""
+    if is_same(difference.theirs.outcome, difference.ours.outcome):
+        return theirs_raised(difference) and not difference.ours.commands
+    is_refused = refuses(difference) or (ours("InvalidOperation")(difference) and not difference.ours.commands)
+    return is_refused and theirs_raised(difference) and bool(difference.theirs.commands)
+
+
+def _checked_and_named(difference: Difference) -> bool:
+    return theirs_raised(difference, *ACCIDENTS) or (refuses(difference) and theirs_raised(difference, *ENCODING))
+
+
+def _without(commands: tuple[Any, ...], names: set[str]) -> list[tuple[Any, ...]]:
+    return [(flags, *(each for each in fields if each[0] not in names)) for flags, fields in commands]
+
+
+def _only(names: set[str], calls: str = "") -> Condition:
+    """Only these fields of commands differ, of methods that match."""
+
+    def applies(difference: Difference) -> bool:
+        one, other = (_without(side.commands, names) for side in (difference.theirs, difference.ours))
+        return difference.is_of_wire and one == other and re.search(calls, difference.step) is not None
+
+    return applies
+
+
+def refused(names: str, values: str = ".*") -> Condition:
+    """motorlite refuses an argument that PyMongo ignores, or takes for something else."""
+    pattern = re.compile(rf"({names})(: | must be) ?.*not {values}(;|$)", re.DOTALL)
+
+    def applies(difference: Difference) -> bool:
+        return refuses(difference) and pattern.match(difference.ours.outcome.message) is not None
+
+    return applies
+
+
+def _kills_in_the_background(difference: Difference) -> bool:
+    """The getMore fails with both. PyMongo kills the cursor before it raises, motorlite in the background."""
+    kept = tuple(each for each in difference.theirs.commands if each[1][1][0] != "killCursors")
+    return theirs_raised(difference) and difference.is_of_wire and kept == difference.ours.commands
+
+
+def _of_other_classes(difference: Difference) -> bool:
+    outcomes = (side.outcome for side in (difference.theirs, difference.ours))
+    one, other = (
+        repr(each.facts if isinstance(each, Raised) else each).replace("'SON'", "'dict'") for each in outcomes
+    )
+    raw = re.compile(r"'RawBSONDocument', \d+")
+    return not difference.is_of_wire and raw.sub("'dict'", one) == raw.sub("'dict'", other)
+
+
+def _opens_empty(difference: Difference) -> bool:
+    """PyMongo reads no documents with the command that opens a cursor of raw batches."""
+    one, other = (_documents(side.outcome) for side in (difference.theirs, difference.ours))
+    return is_same(one, other) and "batchSize', ('int', 0)" in repr(difference.theirs.commands)
+
+
+def _documents(batches: Any) -> Any:
+    return batches if isinstance(batches, Raised) else [each for batch in batches[1:] for each in batch[1:]]
+
+
+def says(words: str, condition: Condition = lambda _: True) -> Condition:
+    """PyMongo's exception has a message with these words, and motorlite does not refuse the argument."""
+
+    def applies(difference: Difference) -> bool:
+        outcome = difference.theirs.outcome
+        is_said = isinstance(outcome, Raised) and re.search(words, outcome.message) is not None
+        return is_said and not refuses(difference) and condition(difference)
+
+    return applies
+
+
+def _server_is_old(difference: Difference) -> bool:
+    """PyMongo looks at the server first."""
+    return theirs_raised(difference, "InvalidOperation") and "server version 8" in difference.theirs.outcome.message
+
+
+def _runs_again(difference: Difference) -> bool:
+    """Of a cursor that failed to open, PyMongo says that it is empty."""
+    theirs_ends = difference.theirs.outcome == ("list",) or theirs_raised(difference, "StopAsyncIteration")
+    return theirs_ends and isinstance(difference.ours.outcome, Raised)
+
+
+def _is_at_its_end(difference: Difference) -> bool:
+    """The cursor was closed, and PyMongo goes on with what it has received."""
+    return not theirs_raised(difference) and difference.ours.outcome in (None, False, ("list",))
+
+
+def _bypass(difference: Difference) -> bool:
+    """PyMongo sends it with deletions too, or cannot encode it."""
+    return theirs_raised(difference, "OperationFailure", "InvalidDocument", "OverflowError")
+
+
+def _wrong_type(difference: Difference) -> bool:
+    return (
+        refuses(difference) and theirs_raised(difference, "ValueError") and difference.ours.outcome.name == "TypeError"
+    )
+
+
+def step(pattern: str, condition: Condition) -> Condition:
+    """A condition for calls that match."""
+    return lambda difference: re.search(pattern, difference.step, re.DOTALL) is not None and condition(difference)
+
+
+def theirs(*names: str) -> Condition:
+    """PyMongo raises one of these, and motorlite does not refuse the argument."""
+    return lambda difference: theirs_raised(difference, *names) and not refuses(difference)
+
+
+def ours(*names: str) -> Condition:
+    """motorlite raises one of these."""
+    return lambda each: isinstance(each.ours.outcome, Raised) and each.ours.outcome.name in names
+
+
+# Rows: `what` in behaviour.toml, the code in exceptions.toml; and when each applies.
+REASONS: Final[tuple[tuple[str, Condition], ...]] = (
+    ("await coll.count_documents(5)", _checked_before_it_is_sent),
+    ("await coll.insert_one({}, session=5)", _checked_and_named),
+    ("coll.with_options(write_concern={})", refused("codec_options|read_preference|write_concern|read_concern", FALSE)),
+    ("a limit that is not a number", refused("limit|skip|batchSize|batch_size|mask", r"(True|False|[\d.]+)")),
+    ("coll.find(skip=-1)", refused(CHECKED)),
+    ("AsyncMongoClient(readPreference=5)", _wrong_type),
+    ("client.start_session(causal_consistency='x')", refused("snapshot|causal_consistency")),
+    ("deleting a file while it is uploaded", step(r"bucket\.upload", lambda each: each.is_of_wire)),
+    ("a transaction whose first command cannot be encoded", says("does not match any in-progress transactions")),
+    ("a cursor whose first command failed", step(r"\bc\b", _runs_again)),
+    ("changing a cursor that was closed before it ran", step(r"\bc\.", ours("InvalidOperation"))),
+    (
+        "the class of the details of an error",
+        lambda each: theirs_raised(each) and _of_other_classes(each),
+    ),
+    ("the collation of a change stream", step(r"watch\(.*collation=", lambda each: not theirs_raised(each))),
+    ("a commit that fails and whose write concern cannot be satisfied", step("commit_", theirs("WriteConcernError"))),
+    ("deleting files of GridFS by a name that none has", step("delete_by_name", lambda each: each.is_of_wire)),
+    ("the documents left in a cursor when it is closed", step(r"\bc\.(alive|\w+next|to_list)", _is_at_its_end)),
+    ("coll.find({}, 'a')", refused("projection")),
+    ("coll.find([])", refused("filter", FALSE)),
+    ("await coll.aggregate([], batchSize='x')", refused("batchSize")),
+    ("an empty hint", step(r"hint(=|\()''", lambda each: not theirs_raised(each))),
+    ("an empty hint", refused("hint")),
+    ("the direction of an index that drop_index does not find", refused("the direction of '.*'")),
+    ("the definition of a search index that is no mapping", refused("definition|name|type")),
+    ("max_await_time_ms that is negative", refused("max_await_time_ms")),
+    ("w and wtimeout that are booleans", refused("w|wtimeout|j|fsync", "(True|False)")),
+    ("drop_index of all", step("drop_index", refused("index_or_name"))),
+    ("a comment that is false", step(rf"comment(=|\(){FALSE}", ours("InvalidDocument", "OverflowError"))),
+    ("drop_collection of a name that cannot be", step("drop_collection", ours("InvalidName"))),
+    ("None for an option", step("=None", theirs("TypeError"))),
+    ("the sort of find as a name", step(r"sort='", theirs("TypeError"))),
+    ("a time limit that is not whole", says("maxTimeMS has non-integral value|integer or None, not <class 'float'>")),
+    ("the hint of aggregate as pairs", step("aggregate", says("Hint must be a string or an object"))),
+    ("bounds of an index as pairs", step(r"find\w*\(.*(min|max)=\[\(", says("Expected field"))),
+    ("bounds of an index as a mapping", step(r"(min|max)\(", theirs("TypeError", "ValueError"))),
+    ("the keys of drop_index as a mapping", step(r"drop_index\(", theirs("TypeError", "ValueError"))),
+    ("count_documents with a limit of 0", step("count_documents", says("the limit must be positive"))),
+    ("count_documents with a limit of 0", step(r"count_documents\(.*(skip|limit)=", lambda each: each.is_of_wire)),
+    ("a size that is not a number", step("create_collection", theirs("ValueError", "TypeError"))),
+    (
+        "a value that cannot be encoded in a bulk write of the client",
+        step(r"client\.bulk", _server_is_old),
+    ),
+    ("bypass_document_validation of deletions", step(r"bulk_write.*Delete.*bypass_document", _bypass)),
+    ("the read preference of getMore after cursor_command", step("cursor_command", _only({"$readPreference"}))),
+    ("the class of documents in later batches of cursor_command", step("cursor_command", _of_other_classes)),
+    ("the class of the documents of list_indexes", step("list_indexes|index_information", _of_other_classes)),
+    ("the retries of a bulk write with an UpdateMany", _only({"txnNumber"}, r"coll\.bulk_write\(")),
+    ("a getMore that fails kills the cursor at once", _kills_in_the_background),
+    ("the first batch of raw batches", step("aggregate_raw_batches", _opens_empty)),
+    ("a batch size of 1", step("aggregate.*batchSize=1", lambda each: each.is_of_wire)),
+    ("explain of a query with a limit", step(r"find\(.*explain\(", _only({"explain"}))),
+)
+
+
+def reason(difference: Difference) -> str:
+    """The row that explains a difference; empty if none does."""
+    return next((row for row, applies in REASONS if applies(difference)), "")
+
+
+def compare(steps: tuple[str, ...], theirs: list[Any], ours: list[Any]) -> tuple[Difference | None, list[str]]:
+    """The first difference without a reason, and the rows of those with one.
+
+    What follows a difference of results may differ because of it, so it is not compared; the same goes for commands
+    that only one library sent.
+    """
+    rows: list[str] = []
+    for position, (text, their, our) in enumerate(zip(steps, theirs, ours, strict=False)):
+        if is_same(their.outcome, our.outcome) and their.commands == our.commands:
+            continue
+        found = Difference(position, text, their, our)
+        row = reason(found)
+        if not row:
+            return found, rows
+        rows.append(row)
+        if not found.is_of_wire or len(their.commands) != len(our.commands):
+            break
+    return None, rows
