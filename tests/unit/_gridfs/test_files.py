@@ -41,7 +41,7 @@ def test_what_would_be_a_query_is_compared(value: Any) -> None:
     ],
 )
 def test_indexes(key: dict[str, Any], is_it: bool) -> None:
-    assert has_index(CHUNKS_INDEX, [{"key": {"_id": 1}}, {"key": key}, {}]) is is_it
+    assert has_index(CHUNKS_INDEX, [{"key": {"_id": 1}}, {"key": key}, {}, {"key": Regex("a")}, {"key": 1}]) is is_it
 
 
 # --- fields ---
