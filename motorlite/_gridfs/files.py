@@ -173,7 +173,7 @@ class StoredFile:
         file = self._file
         if file is None:
             return f"<{type(self).__name__}, not read yet>"
-        return f"<{type(self).__name__} {file.get('filename', file['_id'])!r}, {self.length} bytes>"
+        return f"<{type(self).__name__} {file.get('filename', file.get('_id'))!r}, {self.length} bytes>"
 
     @property
     def _document(self) -> Mapping[str, Any]:

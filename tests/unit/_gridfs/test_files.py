@@ -76,6 +76,7 @@ def test_fields_that_are_not_there() -> None:
     file = stored({})
     assert (file.filename, file.metadata, file.content_type, file.aliases, file.md5) == (None,) * 5
     assert file.length == 0
+    assert repr(file) == "<AsyncGridOut None, 0 bytes>"
     with pytest.raises(AttributeError, match="the file has no field 'author'"):
         file.author  # noqa: B018
     assert not hasattr(file, "_author")
