@@ -1,0 +1,143 @@
+"""Bugs planted in the driver, each of which fuzzing its target finds."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, Final, NamedTuple
+
+import pytest
+
+from motorlite._base import error_documents
+from motorlite._connection.auth import aws, conversation, mechanisms, oidc, scram
+from motorlite._gridfs import files
+from motorlite._net import proxy
+from motorlite._operations import bulk, change_stream, client_bulk
+from motorlite._options import srv, uri
+from motorlite._retry import decision
+from motorlite._topology import server_description, topology_description
+from motorlite._wire import compression, frames, http, op_msg, replies, slices
+from motorlite.port import _scan
+from tests.fuzz import engines
+from tests.fuzz import target as targets
+from tests.fuzz.targets import TARGETS
+
+pytestmark = pytest.mark.slow
+
+# Inputs within which each bug is found.
+MOST: Final = 20_000
+
+
+class Bug(NamedTuple):
+    """What is wrong: an attribute of the driver that has another value."""
+
+    target: str
+    place: Any
+    name: str
+    value: Any
+    # What the target reports.
+    report: str
+
+
+def _whole_zlib(self: object, data: memoryview, size: int) -> bytes:
+    import zlib
+
+    return zlib.decompress(data)[:size]
+
+
+def _first_of(reply: Any, name: str) -> Any:
+    return reply.get(name)
+
+
+def _nothing(*_: Any, **__: Any) -> None:
+    return None
+
+
+def _number(parent: Any, field: str, default: Any = None, *, least: int = 0) -> Any:
+    return parent.get(field, default)
+
+
+def _size_at(data: memoryview, position: int) -> int:
+    return int.from_bytes(data[position : position + 4], "little", signed=True)
+
+
+def _length(text: str, base: int) -> int:
+    return int(text, base)
+
+
+def _shown(reply: Any, command: Any, secrets: Any) -> Any:
+    return dict(reply)
+
+
+def _any_data(self: object, chunk: Any, number: int) -> Any:
+    return chunk["data"]
+
+
+def _done(mechanism: str, reply: Any) -> Any:
+    return SimpleNamespace(is_done=True)
+
+
+def _hint(error: Any) -> Any:
+    return error.details.get("baseBackoffMS")
+
+
+def _true(*_: Any) -> bool:
+    return True
+
+
+def _raw_texts(labels: Any) -> Any:
+    return labels or ()
+
+
+BUGS: Final = {
+    "a frame is allocated as it is announced": Bug("frames", frames, "_GROWTH", 10**6, "AssertionError"),
+    "a frame may have any length": Bug("frames", frames, "REPLY_HEADROOM", 2**31, "AssertionError|MemoryError"),
+    "a section may have no length": Bug("message", op_msg, "_size_at", _size_at, "HangError|Error"),
+    "a reply with flags is usual": Bug("message", op_msg, "_REQUIRED_BITS", 0, "AssertionError"),
+    "zlib expands without a limit": Bug(
+        "compressed-zlib", compression.Zlib, "decompress", _whole_zlib, "AssertionError|error|LimitError"
+    ),
+    "what follows the content is ignored": Bug("compressed-zstd", compression, "_check_whole", _nothing, "Assertion"),
+    "snappy may be shorter than it says": Bug("compressed-snappy", compression, "_snappy_size", len, "Error"),
+    "an IPv6 address has four bytes": Bug("socks", proxy, "_ADDRESS_SIZES", {1: 4, 4: 4}, "AssertionError"),
+    "a length is what Python reads": Bug("http", http, "_length", _length, "ValueError"),
+    "a host may be anywhere": Bug("srv", srv, "domain", lambda _: "com", "AssertionError"),
+    "TXT records have all options": Bug("uri", uri, "_IN_TXT_RECORDS", tuple(uri.BY_NAME), "AssertionError"),
+    "a host may have any name": Bug("uri", uri, "is_name", _true, "AssertionError"),
+    "a replica set may have any size": Bug("hello", server_description, "MAX_MEMBERS", 10**6, "Error"),
+    "a second primary is kept": Bug("hello", topology_description, "_depose", _nothing, "AssertionError"),
+    "numbers of hello are not checked": Bug("hello", server_description, "hello_number", _number, "Error"),
+    "secrets are shown": Bug("sasl", conversation, "redacted", _shown, "a secret is shown"),
+    "the end of PLAIN is not checked": Bug("sasl", mechanisms, "SaslReply", _done, "AssertionError"),
+    "the server proves nothing": Bug("scram", scram, "check_server_final", _nothing, "AssertionError"),
+    "a salt is not checked": Bug("scram", scram, "_unbase64", scram.b64decode, "Error"),
+    "a host may add a header": Bug("aws", aws, "is_dns_name", _true, "AssertionError"),
+    "a nonce is not compared": Bug("aws", aws.hmac, "compare_digest", _true, "AssertionError"),
+    "a refused token is kept": Bug("oidc", oidc.TokenCache, "invalidate", _nothing, "AssertionError|HangError"),
+    "an identity provider is not checked": Bug("oidc", oidc, "_idp_info", lambda payload: payload["x"], "TypeError"),
+    "labels may be anything": Bug("errors", error_documents, "texts", _raw_texts, "Error"),
+    "a hint is not checked": Bug("errors", decision, "server_base_backoff", _hint, "TypeError"),
+    "an overload error is retried by itself": Bug(
+        "errors", decision.classification, "RETRYABLE", "SystemOverloadedError", "AssertionError"
+    ),
+    "a namespace is not checked": Bug("cursors", replies, "is_namespace", _true, "Error"),
+    "a batch may have anything": Bug("cursors", replies, "documents", _first_of, "Error"),
+    "a slice loses a document": Bug("cursors", slices, "_decode_elements", lambda *_: [], "AssertionError"),
+    "the index of an error is not checked": Bug("bulk", bulk, "check_batch", _nothing, "Error"),
+    "the index of a result is not checked": Bug("client-bulk", client_bulk, "number", _number, "Error"),
+    "results are lost": Bug("client-bulk", client_bulk.ClientBulkResult, "_take_result", _nothing, "AssertionError"),
+    "a token is not a document": Bug("changes", change_stream, "document", _first_of, "AssertionError"),
+    "the size of a chunk is not checked": Bug("gridfs", files.Layout, "data_of", _any_data, "Error"),
+    "a length may be any number": Bug("gridfs", files, "_LARGEST", 2**200, "Error"),
+    "LibCST's errors are not caught": Bug("port", _scan.cst, "ParserSyntaxError", KeyError, "ParserSyntaxError"),
+}
+
+
+@pytest.mark.parametrize("what", BUGS)
+def test_a_planted_bug_is_found(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    bug = BUGS[what]
+    monkeypatch.setattr(targets, "CPU_LIMIT", 1.0)
+    monkeypatch.setattr(targets, "MEASURED", 16)
+    monkeypatch.setattr(bug.place, bug.name, bug.value)
+    outcome = engines.mutate(TARGETS[bug.target], MOST, seed=1)
+    assert outcome.crash is not None, "not found"
+    print(f"{what}: {outcome.inputs} inputs, {outcome.report[:80]}")
