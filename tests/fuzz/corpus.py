@@ -6,7 +6,7 @@ from base64 import b64decode, b64encode
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from tests.fuzz.target import steps_of
+from tests.fuzz.target import MAX_INPUT, steps_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -33,10 +33,12 @@ def save(target: Target, inputs: Iterable[bytes]) -> None:
 
 
 def minimised(target: Target, inputs: Iterable[bytes]) -> list[bytes]:
-    """Return the inputs that each add a step between two lines of the driver to those of all smaller ones."""
+    """Return the inputs that each add a step between two lines of the driver to those of all shorter ones."""
     reached: set[tuple[str, int, int]] = set()
     kept = []
     for data in sorted(set(inputs), key=lambda data: (len(data), data)):
+        if len(data) > MAX_INPUT:
+            break
         arcs = steps_of(target, data)[1]
         if not arcs <= reached:
             reached |= arcs

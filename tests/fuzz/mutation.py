@@ -82,7 +82,7 @@ class Mutator:
         if kind == 4:
             width = random.choice((1, 2, 4, 8))
             number = random.choice(_BOUNDARIES) * random.choice((1, 1, 1, -1)) + random.choice((0, 0, 1, -1))
-            encoded = (number % 256**width).to_bytes(width, random.choice(("little", "little", "big")))
+            encoded = (number % (1 << 8 * width)).to_bytes(width, random.choice(("little", "little", "big")))
             return before + encoded + data[start + width :]
         if kind == 5 and data:
             position = min(start, len(data) - 1)

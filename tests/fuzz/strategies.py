@@ -1,4 +1,4 @@
-"""Inputs by their structure, as hypothesis makes and shrinks them: BSON of all types, and valid messages with a change."""
+"""Inputs by their structure, as hypothesis makes them: BSON of all types, and valid messages with a change."""
 
 from __future__ import annotations
 

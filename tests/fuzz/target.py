@@ -59,6 +59,11 @@ class Limit(NamedTuple):
         return self.fixed + self.per_byte * size
 
 
+# Of most targets.
+_STEPS: Final = Limit(4_000, 20)
+_MEMORY: Final = Limit(256 * 1024, 100)
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """A fuzz target.
@@ -82,8 +87,8 @@ class Target:
     weight: int
     form: Form = Form.BYTES
     prefix: int = 0
-    steps: Limit = Limit(4_000, 20)
-    memory: Limit = Limit(256 * 1024, 100)
+    steps: Limit = _STEPS
+    memory: Limit = _MEMORY
 
 
 class Work(NamedTuple):

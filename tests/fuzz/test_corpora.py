@@ -18,9 +18,13 @@ if TYPE_CHECKING:
 
 # Bytes of a corpus.
 LARGEST = 64 * 1024
+# LibCST takes a second for the corpus of `port`, all others together half of one.
+ALL = pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name == "port")) for name in TARGETS]
+)
 
 
-@pytest.mark.parametrize("name", TARGETS)
+@ALL
 def test_the_corpus(name: str) -> None:
     target, found = TARGETS[name], corpus.load(TARGETS[name])
     assert found
@@ -30,7 +34,7 @@ def test_the_corpus(name: str) -> None:
         target.run(data)
 
 
-@pytest.mark.parametrize("name", TARGETS)
+@ALL
 def test_the_limits_of_the_largest_inputs(name: str) -> None:
     target, found = TARGETS[name], corpus.load(TARGETS[name])
     measure(target, found[-1])  # also imports what is imported when it is needed
@@ -38,8 +42,14 @@ def test_the_limits_of_the_largest_inputs(name: str) -> None:
         measure(target, data)
 
 
-def toy(run: Callable[[bytes], object], **fields: Limit) -> Target:
-    return Target("toy", lambda data: run(data) and None, [b"seed"], (), 1, **fields)
+NO_LIMIT = Limit(10**9, 0)
+
+
+def toy(run: Callable[[bytes], object], *, steps: Limit = NO_LIMIT, memory: Limit = NO_LIMIT) -> Target:
+    def ignored(data: bytes) -> None:
+        run(data)
+
+    return Target("toy", ignored, [b"seed"], (), 1, steps=steps, memory=memory)
 
 
 def test_an_exception_is_found_and_its_input_shrunk() -> None:

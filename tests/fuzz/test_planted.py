@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hmac
+from base64 import b64decode
 from types import SimpleNamespace
 from typing import Any, Final, NamedTuple
 
+import libcst
 import pytest
 
 from motorlite._base import error_documents
@@ -12,11 +15,10 @@ from motorlite._connection.auth import aws, conversation, mechanisms, oidc, scra
 from motorlite._gridfs import files
 from motorlite._net import proxy
 from motorlite._operations import bulk, change_stream, client_bulk
-from motorlite._options import srv, uri
-from motorlite._retry import decision
+from motorlite._options import srv, table, uri
+from motorlite._retry import classification, decision
 from motorlite._topology import server_description, topology_description
 from motorlite._wire import compression, frames, http, op_msg, replies, slices
-from motorlite.port import _scan
 from tests.fuzz import engines
 from tests.fuzz import target as targets
 from tests.fuzz.targets import TARGETS
@@ -101,7 +103,7 @@ BUGS: Final = {
     "an IPv6 address has four bytes": Bug("socks", proxy, "_ADDRESS_SIZES", {1: 4, 4: 4}, "AssertionError"),
     "a length is what Python reads": Bug("http", http, "_length", _length, "ValueError"),
     "a host may be anywhere": Bug("srv", srv, "domain", lambda _: "com", "AssertionError"),
-    "TXT records have all options": Bug("uri", uri, "_IN_TXT_RECORDS", tuple(uri.BY_NAME), "AssertionError"),
+    "TXT records have all options": Bug("uri", uri, "_IN_TXT_RECORDS", tuple(table.BY_NAME), "AssertionError"),
     "a host may have any name": Bug("uri", uri, "is_name", _true, "AssertionError"),
     "a replica set may have any size": Bug("hello", server_description, "MAX_MEMBERS", 10**6, "Error"),
     "a second primary is kept": Bug("hello", topology_description, "_depose", _nothing, "AssertionError"),
@@ -109,15 +111,15 @@ BUGS: Final = {
     "secrets are shown": Bug("sasl", conversation, "redacted", _shown, "a secret is shown"),
     "the end of PLAIN is not checked": Bug("sasl", mechanisms, "SaslReply", _done, "AssertionError"),
     "the server proves nothing": Bug("scram", scram, "check_server_final", _nothing, "AssertionError"),
-    "a salt is not checked": Bug("scram", scram, "_unbase64", scram.b64decode, "Error"),
+    "a salt is not checked": Bug("scram", scram, "_unbase64", b64decode, "Error"),
     "a host may add a header": Bug("aws", aws, "is_dns_name", _true, "AssertionError"),
-    "a nonce is not compared": Bug("aws", aws.hmac, "compare_digest", _true, "AssertionError"),
+    "a nonce is not compared": Bug("aws", hmac, "compare_digest", _true, "AssertionError"),
     "a refused token is kept": Bug("oidc", oidc.TokenCache, "invalidate", _nothing, "AssertionError|HangError"),
     "an identity provider is not checked": Bug("oidc", oidc, "_idp_info", lambda payload: payload["x"], "TypeError"),
     "labels may be anything": Bug("errors", error_documents, "texts", _raw_texts, "Error"),
     "a hint is not checked": Bug("errors", decision, "server_base_backoff", _hint, "TypeError"),
     "an overload error is retried by itself": Bug(
-        "errors", decision.classification, "RETRYABLE", "SystemOverloadedError", "AssertionError"
+        "errors", classification, "RETRYABLE", "SystemOverloadedError", "AssertionError"
     ),
     "a namespace is not checked": Bug("cursors", replies, "is_namespace", _true, "Error"),
     "a batch may have anything": Bug("cursors", replies, "documents", _first_of, "Error"),
@@ -128,7 +130,7 @@ BUGS: Final = {
     "a token is not a document": Bug("changes", change_stream, "document", _first_of, "AssertionError"),
     "the size of a chunk is not checked": Bug("gridfs", files.Layout, "data_of", _any_data, "Error"),
     "a length may be any number": Bug("gridfs", files, "_LARGEST", 2**200, "Error"),
-    "LibCST's errors are not caught": Bug("port", _scan.cst, "ParserSyntaxError", KeyError, "ParserSyntaxError"),
+    "LibCST's errors are not caught": Bug("port", libcst, "ParserSyntaxError", KeyError, "ParserSyntaxError"),
 }
 
 

@@ -128,8 +128,8 @@ def _retries(error: PyMongoError, choice: int, version: int) -> None:
     budget = RetryBudget(10)
     settings = RetrySettings(policy, budget, lambda: 1.0, retry_reads=True, retry_writes=True)
     retry = Retry(settings, operation, NO_DEADLINE)
+    decision = retry.after(failure, 1.0)
     for attempt in range(12):
-        decision = retry.after(failure, 1.0)
         if not isinstance(decision, Again):
             break
         assert 0 <= decision.delay <= 10
@@ -142,6 +142,7 @@ def _retries(error: PyMongoError, choice: int, version: int) -> None:
         if error.has_error_label(SYSTEM_OVERLOADED) and not policy.needs_both_labels:
             assert error.has_error_label(RETRYABLE)
         assert attempt < 6, "retries without end"
+        decision = retry.after(failure, 1.0)
     assert not isinstance(decision, Ask)
     assert 0 <= budget.tokens <= 10
     raised = retry.describe(decision.failure.annotate()) if not isinstance(decision, Again) else error
@@ -273,20 +274,20 @@ def _same(one: Any, other: Any) -> bool:
     return type(one) is type(other) and (is_nan or bool(one == other) or repr(one) == repr(other))
 
 
-def _cursor(field: str, batch: Sequence[Document], cursor_id: Any = bson.Int64(7), **more: Any) -> bytes:
-    cursor = {field: batch, "id": cursor_id, "ns": "db.coll"}
+def _cursor(field: str, batch: Sequence[Document], cursor_id: Any = 7, **more: Any) -> bytes:
+    cursor = {field: batch, "id": bson.Int64(cursor_id) if type(cursor_id) is int else cursor_id, "ns": "db.coll"}
     return bytes([field == "nextBatch"]) + bson.encode({"cursor": cursor, "ok": 1.0, **more})
 
 
 _DOCUMENTS: Final[list[Document]] = [{"_id": number, "text": "x" * (10 * number)} for number in range(12)]
-_CURSOR_SEEDS: Final = [
+_CURSORS: Final = [
     _cursor("firstBatch", []),
     _cursor("firstBatch", _DOCUMENTS),
     _cursor("nextBatch", _DOCUMENTS, 0),
-    _cursor("nextBatch", [{"list": _DOCUMENTS}] * 3, 1.0, operationTime=Timestamp(1, 1)),
+    _cursor("nextBatch", [{"list": _DOCUMENTS[:6]}] * 3, 1.0, operationTime=Timestamp(1, 1)),
     _cursor("firstBatch", [{"$ref": "a", "$id": 1, "x": "y" * 60}, {"date": bson.DatetimeMS(2**60)}]),
 ]
-_CURSOR_SEEDS += [bytes([seed[0] | option << 1]) + seed[1:] for seed in _CURSOR_SEEDS for option in (1, 2)]
+_CURSOR_SEEDS: Final = [bytes([seed[0] | option << 1]) + seed[1:] for seed in _CURSORS for option in range(3)]
 
 # --- bulk writes ---
 
@@ -395,13 +396,13 @@ def client_bulk(data: bytes) -> None:
     details = result.details
     assert {each["idx"] for each in details["writeErrors"]} <= set(range(count))
     assert len(details["writeErrors"]) <= count
-    error = result.error
-    if error is None:
+    failed = result.error
+    if failed is None:
         success = result.success()
         assert repr(success)
         if is_verbose:
-            results = (success.insert_results, success.update_results, success.delete_results)
-            assert sum(map(len, results)) == len({each["idx"] for each in seen})
+            results = len(success.insert_results) + len(success.update_results) + len(success.delete_results)
+            assert results == len({each["idx"] for each in seen})
             assert set(success.insert_results) <= {0}
             assert set(success.delete_results) <= {2}
             assert all(isinstance(each, UpdateResult) for each in success.update_results.values())
@@ -409,9 +410,9 @@ def client_bulk(data: bytes) -> None:
                 assert each.matched_count >= 0
                 assert each.did_upsert or each.upserted_id is None
     else:
-        assert isinstance(error, ClientBulkWriteException)
-        assert len(error.write_errors) == len(details["writeErrors"])
-        _shows(error)
+        assert isinstance(failed, ClientBulkWriteException)
+        assert len(failed.write_errors) == len(details["writeErrors"])
+        _shows(failed)
 
 
 _COUNTS: Final[Document] = {"ok": 1, "nErrors": 0, "nInserted": 1, "nUpserted": 1, "nModified": 0, "nDeleted": 2}

@@ -92,8 +92,8 @@ def http(data: bytes) -> None:
         return
     at_once, in_pieces = _response(data[1:], len(data)), _response(data[1:], max(data[0] + 1, len(data) // 64))
     assert _shown(at_once) == _shown(in_pieces)
-    stream = _Http(data[1:])
-    for callback in (AzureCallback("resource", _Clock(), stream.connect), GCPCallback("it", _Clock(), stream.connect)):
+    clock, connect = _CLOCK, _http_of(data[1:])
+    for callback in (AzureCallback("resource", clock, connect), GCPCallback("resource", clock, connect)):
         context = OIDCCallbackContext(60.0, "", 1, None, None)
         try:
             result = check_result(drive(callback.fetch(context)))
@@ -142,9 +142,16 @@ class _Clock:
         return 0.0
 
 
-class _Http:
-    """A connection on which the response is all that arrives."""
+# All that the callbacks and the resolver use of a runtime.
+_CLOCK: Final[Any] = _Clock()
 
+
+def _http_of(data: bytes) -> Any:
+    """What opens connections on which `data` is all that arrives."""
+    return _Http(data).connect
+
+
+class _Http:
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._reader = ResponseReader()
@@ -186,11 +193,15 @@ _SRV_OPTIONS: Final = tuple(
 )
 
 
+# Its constructor has no types.
+_NO_ANSWER: Final[Any] = dns.resolver.NoAnswer
+
+
 class _Answers(DNSResolver):
     """dnspython's own reading of messages, which arrive from nowhere."""
 
     def __init__(self, messages: dict[str, bytes]) -> None:
-        super().__init__(_Clock())  # type: ignore[arg-type]  # all that is used of a runtime
+        super().__init__(_CLOCK)
         self._messages = messages
 
     def _make(self) -> tuple[Any, Any]:
@@ -205,7 +216,7 @@ class _Answers(DNSResolver):
         question = query.question[0]
         answer = dns.resolver.Answer(question.name, question.rdtype, question.rdclass, message)
         if answer.rrset is None:
-            raise dns.resolver.NoAnswer(response=message)
+            raise _NO_ANSWER(response=message)
         return answer
 
 
