@@ -30,7 +30,7 @@ def test_the_corpus(name: str) -> None:
     assert found
     assert sum(map(len, found)) <= LARGEST
     assert all(len(data) <= targets.MAX_INPUT for data in found)
-    for data in found:
+    for data in (*target.seeds, *found):
         target.run(data)
 
 

@@ -129,6 +129,10 @@ _HELLOS: Final = (
     [_MONGOS, _MONGOS],
     [_FAILED, {**_MEMBER, "hidden": True}, {"ok": 1, "isreplicaset": True, "maxWireVersion": 21}],
     [{**_PRIMARY, "maxWireVersion": 3, "lastWrite": {"lastWriteDate": bson.DatetimeMS(0)}}],
+    # As many members as are followed.
+    [{"ok": 1, "setName": "rs", "isWritablePrimary": True, "hosts": [f"{number}:1" for number in range(100)]}],
+    # Once it was taken for a date.
+    [{**_PRIMARY, "lastWrite": {"lastWriteDate": bson.Int64(1)}}],
 )
 
 
@@ -357,7 +361,12 @@ def _aws_first(**fields: Any) -> Document:
 
 _AWS_SEEDS: Final = [
     _joined([first, last])
-    for first in (_aws_first(), _aws_first(h="sts.us-west-2.amazonaws.com"), _aws_first(h="a\nb"), _aws_first(s=b"x"))
+    for first in (
+        _aws_first(),
+        _aws_first(h="sts.us-west-2.amazonaws.com"),
+        _aws_first(h="sts.a\nb.com"),
+        _aws_first(s=b"x"),
+    )
     for last in (_sasl_reply(b"", True), _REFUSED)
 ]
 

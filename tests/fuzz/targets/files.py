@@ -92,7 +92,7 @@ def _open(file: Document, chunks: list[Document]) -> AsyncGridOut:
     store: Any = _Store(chunks)
     opened = AsyncGridOut._make(store, None, file=file)
     assert repr(opened)
-    assert by_id(opened._id) is not None or opened._id is None
+    assert by_id(file.get("_id")) is not None or file.get("_id") is None
     return opened
 
 
@@ -125,6 +125,9 @@ _SEEDS: Final = [
     _stored(5, b"abcdefgh", 4, bson.Int64(2**62)),
     _stored(5, b"abcde", 2**31 - 1, 5),
     bytes([3]) + bson.encode({"key": CHUNKS_INDEX}),
+    # They once raised AttributeError and KeyError.
+    bytes([3]) + bson.encode({"key": bson.Regex("a"), "length": 0}),
+    bytes([3]) + bson.encode({"length": 1, "chunkSize": 1}),
 ]
 
 TARGETS: Final = (

@@ -287,7 +287,11 @@ _CURSORS: Final = [
     _cursor("nextBatch", [{"list": _DOCUMENTS[:6]}] * 3, 1.0, operationTime=Timestamp(1, 1)),
     _cursor("firstBatch", [{"$ref": "a", "$id": 1, "x": "y" * 60}, {"date": bson.DatetimeMS(2**60)}]),
 ]
-_CURSOR_SEEDS: Final = [bytes([seed[0] | option << 1]) + seed[1:] for seed in _CURSORS for option in range(3)]
+_CURSOR_SEEDS: Final = [
+    *(bytes([seed[0] | option << 1]) + seed[1:] for seed in _CURSORS for option in range(3)),
+    # A length that is too small once made the rest of the reply one of less than nothing.
+    _CURSORS[1][:1] + (100).to_bytes(4, "little") + _CURSORS[1][5:],
+]
 
 # --- bulk writes ---
 
@@ -471,7 +475,8 @@ def changes(data: bytes) -> None:
             continue
         try:
             found = more.parse(reply)
-            token = post_batch_token(found)
+            token: Any = post_batch_token(found)
+            assert token is None or hasattr(token, "items")
         except ProtocolError:
             return
         if not is_opened:
