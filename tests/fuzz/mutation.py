@@ -50,7 +50,7 @@ class Mutator:
         if target.form is not Form.DOCUMENTS:
             return []
         parts = [part for seed in target.seeds for part in documents(seed[target.prefix :])]
-        return sorted({key for part in parts for key in _keys(_decoded(part))})
+        return sorted({key for part in parts for key in _keys(decoded(part))})
 
     def mutated(self, data: bytes, others: Sequence[bytes]) -> bytes:
         """Return another input, made of `data` and perhaps of one of the `others`."""
@@ -124,7 +124,7 @@ class Mutator:
         if not parts or random.random() < 0.1:
             return self._rearranged(parts, list(documents(other)))
         position = random.randrange(len(parts))
-        document = _decoded(parts[position])
+        document = decoded(parts[position])
         if document is None:
             return self._changed_bytes(data, other)
         self._change(document)
@@ -176,7 +176,7 @@ class Mutator:
         if isinstance(value, bool):
             return not value
         if isinstance(value, bytes):
-            nested = _decoded(value)
+            nested = decoded(value)
             if nested is None or random.random() < 0.3:
                 return self._changed_bytes(bytes(value), b"")
             self._change(nested)
@@ -211,7 +211,8 @@ def documents(data: bytes) -> list[bytes]:
     return found
 
 
-def _decoded(data: bytes) -> dict[str, Any] | None:
+def decoded(data: bytes) -> dict[str, Any] | None:
+    """Return a document; None for what is no BSON."""
     if len(data) < _SMALLEST:
         return None
     try:
@@ -227,5 +228,5 @@ def _keys(value: Any) -> list[str]:
     if isinstance(value, list):
         return [key for inner in value for key in _keys(inner)]
     if isinstance(value, bytes):
-        return _keys(_decoded(value))
+        return _keys(decoded(value))
     return []

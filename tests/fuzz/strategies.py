@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import bson
 from hypothesis import strategies as st
 
-from tests.fuzz.mutation import Mutator, documents
+from tests.fuzz.mutation import Mutator, decoded, documents
 from tests.fuzz.target import MAX_INPUT, Form
 from tests.support.malformed import ABSENT, VALUES
 
@@ -38,7 +38,10 @@ def _documents(draw: DrawFn, target: Target) -> bytes:
     keys = st.sampled_from(Mutator.keys_of(target) or ["x"]) | st.text(max_size=5).filter(lambda key: "\0" not in key)
     found = b""
     for body in documents(draw(st.sampled_from(target.seeds))[target.prefix :]):
-        document = bson.decode(body, Mutator.LENIENT)
+        document = decoded(body)
+        if document is None:
+            found += body
+            continue
         for key in draw(st.lists(st.sampled_from([*document, None]), max_size=2)):
             if key is None:
                 document |= draw(st.dictionaries(keys, values(keys), max_size=2))

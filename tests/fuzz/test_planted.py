@@ -105,7 +105,7 @@ BUGS: Final = {
     "a host may be anywhere": Bug("srv", srv, "domain", lambda _: "com", "AssertionError"),
     "TXT records have all options": Bug("uri", uri, "_IN_TXT_RECORDS", tuple(table.BY_NAME), "AssertionError"),
     "a host may have any name": Bug("uri", uri, "is_name", _true, "AssertionError"),
-    "a replica set may have any size": Bug("hello", server_description, "MAX_MEMBERS", 10**6, "Error"),
+    "a replica set may have any size": Bug("hello", topology_description, "MAX_MEMBERS", 10**6, "Error"),
     "a second primary is kept": Bug("hello", topology_description, "_depose", _nothing, "AssertionError"),
     "numbers of hello are not checked": Bug("hello", server_description, "hello_number", _number, "Error"),
     "secrets are shown": Bug("sasl", conversation, "redacted", _shown, "a secret is shown"),

@@ -130,7 +130,7 @@ _HELLOS: Final = (
     [_FAILED, {**_MEMBER, "hidden": True}, {"ok": 1, "isreplicaset": True, "maxWireVersion": 21}],
     [{**_PRIMARY, "maxWireVersion": 3, "lastWrite": {"lastWriteDate": bson.DatetimeMS(0)}}],
     # As many members as are followed.
-    [{"ok": 1, "setName": "rs", "isWritablePrimary": True, "hosts": [f"{number}:1" for number in range(100)]}],
+    [{"ok": 1, "setName": "rs", "secondary": True, "hosts": [f"{number}:1" for number in range(100)]}],
     # Once it was taken for a date.
     [{**_PRIMARY, "lastWrite": {"lastWriteDate": bson.Int64(1)}}],
 )
@@ -331,7 +331,7 @@ _SASL_SEEDS: Final = [
 
 
 def aws_replies(data: bytes) -> None:
-    """Replies to MONGODB-AWS, whose nonce begins with the client's where the payload has 32 zeros.
+    """Replies to MONGODB-AWS, whose nonce begins with the client's where the payload has 32 times N.
 
     A signature is sent only to a host whose name cannot add a header, for the client's own nonce.
     """
@@ -341,7 +341,7 @@ def aws_replies(data: bytes) -> None:
         payload = reply.get("payload")
         if not isinstance(payload, bytes):
             return reply
-        payloads.append(payload.replace(bytes(32), _NONCE, 1))
+        payloads.append(payload.replace(b"N" * 32, _NONCE))
         return {**reply, "payload": payloads[-1]}
 
     is_accepted = client.run(aws.converse(_NONCE), server)
@@ -356,7 +356,7 @@ def aws_replies(data: bytes) -> None:
 
 
 def _aws_first(**fields: Any) -> Document:
-    return _sasl_reply(bson.encode({"s": bytes(64), "h": "sts.amazonaws.com", **fields}))
+    return _sasl_reply(bson.encode({"s": b"N" * 32 + b"s" * 32, "h": "sts.amazonaws.com", **fields}))
 
 
 _AWS_SEEDS: Final = [
