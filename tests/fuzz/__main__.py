@@ -1,4 +1,11 @@
-"""Fuzzes targets: ``python -m tests.fuzz [TARGET ...] --inputs N --seed S``."""
+"""Fuzzes targets: ``python -m tests.fuzz [TARGET ...] --inputs N --seed S``.
+
+With atheris (the extra `fuzz`) inputs follow the coverage that they reach, otherwise they are mutated at random. One
+process at a time runs, and the same seed makes the same inputs. A target that fails is reported with a short input in
+base64; it becomes one of the target's seeds when the bug is fixed.
+
+``--folder F`` keeps what atheris finds for the next run, and ``--folder F --keep`` adds it to the corpora.
+"""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class _Store:
         return self
 
     async def take(self) -> None:
-        """Take turns with nobody."""
+        """Never wait."""
 
 
 def gridfs(data: bytes) -> None:
