@@ -42,6 +42,7 @@ PARTS: Final = {
     "live": f"{WORKERS} 2 tests/live",
     "unit": f"{WORKERS} 2 tests/unit",
     "sim": f"{WORKERS} 2 tests/sim",
+    "fuzz": f"{WORKERS} 2 tests/fuzz",
     "mypy": "mypy",
     "pyright": "pyright --verifytypes motorlite --ignoreexternal",
     # What reads and writes BSON, once more without its C extension.

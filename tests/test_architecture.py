@@ -31,6 +31,7 @@ FOLDERS: Final[dict[str, tuple[str, ...]]] = {
     "pytest_motorlite": ("motorlite",),
     "benchmarks": ("motorlite",),
     "tests.support": ("motorlite", "benchmarks"),
+    "tests.fuzz": ("motorlite", "tests.support"),
     "scripts": ("motorlite", "benchmarks", "tests.support"),
     "tests": ("motorlite", "benchmarks", "tests.support", "scripts"),
 }

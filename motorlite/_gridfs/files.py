@@ -58,7 +58,8 @@ def revision_order(revision: Any) -> tuple[int, int]:
 
 def has_index(keys: Mapping[str, Any], indexes: Iterable[Mapping[str, Any]]) -> bool:
     """Whether there is an index with these keys in this order, of whatever numeric type."""
-    return any(list(index.get("key", {}).items()) == list(keys.items()) for index in indexes)
+    found = (index.get("key") for index in indexes)
+    return any(isinstance(key, Mapping) and list(key.items()) == list(keys.items()) for key in found)
 
 
 def file_document(fields: Mapping[str, Any], length: int, date: datetime.datetime) -> Document:
@@ -172,7 +173,7 @@ class StoredFile:
         file = self._file
         if file is None:
             return f"<{type(self).__name__}, not read yet>"
-        return f"<{type(self).__name__} {file.get('filename', file['_id'])!r}, {self.length} bytes>"
+        return f"<{type(self).__name__} {file.get('filename', file.get('_id'))!r}, {self.length} bytes>"
 
     @property
     def _document(self) -> Mapping[str, Any]:

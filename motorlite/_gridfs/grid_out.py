@@ -367,8 +367,10 @@ class AsyncGridOut(StoredFile):
         if self._reader is not None and self._reader.number != number:
             await self._close_reader()
         if self._reader is None:
-            file_id = self._document["_id"]
-            self._reader = ChunkReader(self._store.chunks, file_id, layout, self._session, number)
+            document = self._document
+            if "_id" not in document:
+                raise CorruptGridFile("the file's document has no _id, so its chunks are unknown")
+            self._reader = ChunkReader(self._store.chunks, document["_id"], layout, self._session, number)
         piece = Piece(await self._reader.next())
         await self._take_turn()
         piece.move(offset)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from bson.datetime_ms import DatetimeMS
@@ -252,12 +253,10 @@ def _last_write_date(reply: Mapping[str, Any]) -> float | None:
     date = last_write.get("lastWriteDate")
     if date is None:
         return None
-    try:
-        milliseconds = date if isinstance(date, DatetimeMS) else DatetimeMS(date)
-    except TypeError:
-        kind = type(date).__name__
-        raise ProtocolError(f"field 'lastWriteDate' of the server's hello is of type {kind}, not a date") from None
-    return int(milliseconds) / 1000.0
+    if not isinstance(date, int):  # DatetimeMS takes numbers, too
+        with suppress(TypeError):
+            return int(date if isinstance(date, DatetimeMS) else DatetimeMS(date)) / 1000.0
+    raise ProtocolError(f"field 'lastWriteDate' of the server's hello is of type {type(date).__name__}, not a date")
 
 
 def _error_key(error: PyMongoError | None) -> tuple[type[PyMongoError], str] | None:

@@ -226,6 +226,9 @@ def _without_batch(body: memoryview, batch: _Batch) -> bytes:
 def _find_batch(body: memoryview, field: str) -> _Batch | None:
     """Return where the batch with the name `field` is, or None if the reply must be decoded whole."""
     try:
+        # Otherwise the length of the rest could not be computed from the reply's own.
+        if _SIZE.unpack_from(body)[0] != len(body):
+            return None
         cursor = _bounds(body, 0, len(body), b"cursor", _DOCUMENT)
         batch = _bounds(body, *cursor, field.encode(), _ARRAY) if cursor is not None else None
     except (StructError, IndexError):  # it is cut off

@@ -147,42 +147,45 @@ def converse(
     """Authenticate, unless the server already did so during the handshake."""
     if speculative_reply is not None and speculative_reply.get("done") is True:
         return
+    # The tokens that the server has from this connection. Its errors may repeat any of them.
+    sent = [] if held.access_token is None else [held.access_token]
     held.access_token = None
     if is_human:
-        yield from _human(cache, held, username)
+        yield from _human(cache, held, username, sent)
     else:
-        yield from _machine(cache, held)
+        yield from _machine(cache, held, sent)
 
 
-def _machine(cache: TokenCache, held: Held) -> Conversation:
+def _machine(cache: TokenCache, held: Held, sent: list[str]) -> Conversation:
     token, is_cached = yield NeedToken()
     if is_cached:
-        if (yield from _is_accepted(cache, held, token)):
+        if (yield from _is_accepted(cache, held, token, sent)):
             return
         token, _ = yield NeedToken()
-    yield from _one_step(held, token)
+    yield from _one_step(held, token, sent)
 
 
-def _human(cache: TokenCache, held: Held, username: str | None) -> Conversation:
+def _human(cache: TokenCache, held: Held, username: str | None, sent: list[str]) -> Conversation:
     while True:
         token, refresh_token = cache.access_token, cache.refresh_token
         if token is not None:
-            if (yield from _is_accepted(cache, held, token)):
+            if (yield from _is_accepted(cache, held, token, sent)):
                 return
         elif refresh_token is not None:
             token, _ = yield NeedToken(cache.idp_info, refresh_token)
             newest = cache.refresh_token
-            if (yield from _is_accepted(cache, held, token)):
+            if (yield from _is_accepted(cache, held, token, sent)):
                 return
             if cache.refresh_token == newest:
                 cache.refresh_token = None
         else:
-            return (yield from _two_steps(held, username))
+            return (yield from _two_steps(held, username, sent))
 
 
-def _two_steps(held: Held, username: str | None) -> Conversation:
+def _two_steps(held: Held, username: str | None, sent: list[str]) -> Conversation:
     """Ask the server for the identity provider, then send a token of that provider."""
-    first = SaslReply(MONGODB_OIDC, (yield from run(EXTERNAL, start_command({"n": username} if username else {}))))
+    start = start_command({"n": username} if username else {})
+    first = SaslReply(MONGODB_OIDC, (yield from run(EXTERNAL, start, sent)))
     if first.is_done:
         raise violation(MONGODB_OIDC, "the server ended the conversation before it got a token")
     idp_info = _idp_info(first.payload)
@@ -190,18 +193,19 @@ def _two_steps(held: Held, username: str | None) -> Conversation:
     held.access_token = token
     payload = Binary(bson.encode({"jwt": token}))
     command = {"saslContinue": 1, "conversationId": first.conversation_id, "payload": payload}
-    _check_end((yield from run(EXTERNAL, command, (token,))))
+    _check_end((yield from run(EXTERNAL, command, (*sent, token))))
 
 
-def _one_step(held: Held, token: str) -> Conversation:
+def _one_step(held: Held, token: str, sent: list[str]) -> Conversation:
     held.access_token = token
-    _check_end((yield from run(EXTERNAL, start_command({"jwt": token}), (token,))))
+    sent.append(token)
+    _check_end((yield from run(EXTERNAL, start_command({"jwt": token}), sent)))
 
 
-def _is_accepted(cache: TokenCache, held: Held, token: str) -> Generator[Request, Any, bool]:
+def _is_accepted(cache: TokenCache, held: Held, token: str, sent: list[str]) -> Generator[Request, Any, bool]:
     """Whether the server accepts the token; a rejected token is forgotten, and any other error is raised."""
     try:
-        yield from _one_step(held, token)
+        yield from _one_step(held, token, sent)
     except OperationFailure as error:
         if error.code != AUTHENTICATION_FAILED:
             raise

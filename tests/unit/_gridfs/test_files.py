@@ -41,7 +41,7 @@ def test_what_would_be_a_query_is_compared(value: Any) -> None:
     ],
 )
 def test_indexes(key: dict[str, Any], is_it: bool) -> None:
-    assert has_index(CHUNKS_INDEX, [{"key": {"_id": 1}}, {"key": key}, {}]) is is_it
+    assert has_index(CHUNKS_INDEX, [{"key": {"_id": 1}}, {"key": key}, {}, {"key": Regex("a")}, {"key": 1}]) is is_it
 
 
 # --- fields ---
@@ -76,6 +76,7 @@ def test_fields_that_are_not_there() -> None:
     file = stored({})
     assert (file.filename, file.metadata, file.content_type, file.aliases, file.md5) == (None,) * 5
     assert file.length == 0
+    assert repr(file) == "<AsyncGridOut None, 0 bytes>"
     with pytest.raises(AttributeError, match="the file has no field 'author'"):
         file.author  # noqa: B018
     assert not hasattr(file, "_author")

@@ -365,6 +365,12 @@ async def test_a_file_that_is_not_whole(
     assert files.cursors == {}
 
 
+async def test_the_document_of_a_file_without_an_id(client: Client) -> None:
+    file = AsyncGridOut(client.db.fs, file_document={"length": 10, "chunkSize": 4})
+    with pytest.raises(CorruptGridFile, match="the file's document has no _id"):
+        await file.read()
+
+
 @pytest.mark.parametrize("content", [b"", b"abcd"])
 async def test_an_empty_surplus_chunk_does_no_harm(
     files: StoredFiles, bucket: AsyncGridFSBucket, content: bytes

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from bson.datetime_ms import DatetimeMS
+from bson.int64 import Int64
 from bson.objectid import ObjectId
 
 from motorlite._options.uri import parse_hosts
@@ -171,6 +172,8 @@ def test_reply_with_an_error_gives_an_unknown_server() -> None:
         {"topologyVersion": 1},
         {"lastWrite": 1},
         {"lastWrite": {"lastWriteDate": "today"}},
+        {"lastWrite": {"lastWriteDate": True}},
+        {"lastWrite": {"lastWriteDate": Int64(1)}},
     ],
     ids=str,
 )

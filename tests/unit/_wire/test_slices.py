@@ -371,6 +371,13 @@ def test_other_replies_that_no_caller_receives_are_read_whole(data: bytes) -> No
         decode_unread(memoryview(data[:-1] + b"\1"))
 
 
+def test_a_reply_whose_length_is_wrong_is_refused_though_no_caller_receives_it() -> None:
+    data = bytearray(bson.encode({"cursor": {"firstBatch": [{"text": "x" * 1000}] * 1000, "id": 5, "ns": "a.b"}}))
+    pack_into("<i", data, 0, 1000)
+    with pytest.raises(ProtocolError):
+        decode_unread(memoryview(data))
+
+
 def test_large_documents_are_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
     documents = [{"_id": number, "text": "x" * SMALL} for number in range(12)]
     data = body(documents)

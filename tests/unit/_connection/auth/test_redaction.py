@@ -75,6 +75,26 @@ def test_a_token_that_the_server_repeats(reply: dict[str, Any]) -> None:
     assert TOKEN.encode().hex()[:24] not in text.lower()
 
 
+@pytest.mark.parametrize("is_human", [False, True])
+def test_a_token_that_the_server_refused_before_it_repeats_it(is_human: bool) -> None:
+    cache, held = oidc.TokenCache(), oidc.Held()
+    cache.access_token = TOKEN
+    codes, tokens = iter([18, 11]), iter([(TOKEN, True), ("another", False)])
+
+    def answer(_: dict[str, Any]) -> dict[str, Any]:
+        return {"ok": 0, "code": next(codes), "errmsg": f"bad token, and before {TOKEN}"}
+
+    with pytest.raises(OperationFailure) as caught:
+        play(oidc.converse(cache, held, None, is_human=is_human), answer, token=lambda _: next(tokens))
+    assert caught.value.code == 11
+    assert TOKEN not in shown(caught.value)
+    # The connection's former token, when it authenticates again.
+    held.access_token, cache.access_token, codes, tokens = TOKEN, None, iter([11]), iter([("another", False)])
+    with pytest.raises(OperationFailure) as caught:
+        play(oidc.converse(cache, held, None, is_human=is_human), answer, token=lambda _: next(tokens))
+    assert TOKEN not in shown(caught.value)
+
+
 def test_the_servers_own_words_are_shown() -> None:
     error = error_of(machine(), errmsg="Authentication failed.", codeName="AuthenticationFailed", errorLabels=["x"])
     assert str(error).startswith("Authentication failed.")
