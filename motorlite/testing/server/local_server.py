@@ -216,6 +216,10 @@ class LocalServer:
         """Whether a server has ended: it was killed, or it gave up, as one with a full disk does."""
         return self._own().has_ended(address or self.addresses[0])
 
+    def log_path(self, address: Address | None = None) -> Path:
+        """The file with the output of one server; it is removed with the server."""
+        return self._own().log_path(address or self.addresses[0])
+
     def freeze(self, address: Address | None = None) -> None:
         """Make one server hang (SIGSTOP): connections stay open, and the server replies to nothing until `thaw`."""
         self._own().freeze(address or self.addresses[0])

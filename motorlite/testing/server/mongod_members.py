@@ -150,6 +150,10 @@ class Members:
         """Whether a mongod has ended, by itself or by `kill`."""
         return self._processes.has_ended(self._key(address))
 
+    def log_path(self, address: Address) -> Path:
+        """The file with the output of a mongod."""
+        return self._processes.log_path(self._key(address))
+
     def disk(self, address: Address) -> tuple[Processes, Path]:
         """The disk of a member of its own, and who can fill it.
 

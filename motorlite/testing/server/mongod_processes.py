@@ -82,7 +82,11 @@ class Processes:
 
     def log_tail(self, key: str) -> str:
         """The last part of a mongod's output."""
-        return (self.folder / f"{key}.log").read_bytes()[-LOG_TAIL_BYTES:].decode(errors="replace")
+        return self.log_path(key).read_bytes()[-LOG_TAIL_BYTES:].decode(errors="replace")
+
+    def log_path(self, key: str) -> Path:
+        """The file with a mongod's output."""
+        return self.folder / f"{key}.log"
 
     def _ask(self, order: str, **details: object) -> Any:
         requests = self._supervisor.stdin
