@@ -105,10 +105,7 @@ class Load:
             await self._finish()
             group.cancel_scope.cancel()
         await self._rest(before)
-        tally = self._tally
-        outcomes, errors = dict(sorted(tally.outcomes.items())), dict(tally.errors.most_common())
-        retries = dict(self._client.stats().retries)
-        _answer("finished", outcomes=outcomes, errors=errors, retries=retries, problems=tally.problems)
+        _answer("finished", retries=dict(self._client.stats().retries), problems=self._tally.problems)
 
     async def _obey(self) -> None:
         while line := await anyio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True):

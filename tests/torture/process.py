@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import queue
 import subprocess
@@ -65,8 +66,9 @@ class LoadProcess:
         """Send an order, unless the process was killed."""
         if self._process is not None:
             assert self._process.stdin is not None
-            self._process.stdin.write(json.dumps(order) + "\n")
-            self._process.stdin.flush()
+            with contextlib.suppress(BrokenPipeError):  # it has ended by itself, which `check` notes
+                self._process.stdin.write(json.dumps(order) + "\n")
+                self._process.stdin.flush()
 
     def wait_for(self, answer: str, seconds: float = START) -> dict[str, Any]:
         """Wait for an answer of this process, and return its details.
@@ -96,7 +98,8 @@ class LoadProcess:
             process.kill()
             process.wait()
             assert process.stdin is not None
-            process.stdin.close()
+            with contextlib.suppress(BrokenPipeError):  # an order was not written yet
+                process.stdin.close()
 
     def errors(self) -> str:
         """What all processes wrote to standard error."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from motorlite.testing import LocalServer
-from motorlite.testing.journal import operations, read
+from motorlite.testing.journal import OBSERVATIONS, operations, read
 from tests.torture.faults import Injector
 from tests.torture.plan import plan
 from tests.torture.process import LoadProcess
@@ -38,7 +38,8 @@ class Report:
         missed: Faults that could not happen, by kind.
         starts: How many processes the load had.
         outcomes: Operations by kind and outcome.
-        errors: The errors of the last process, by class and code.
+        errors: The errors of operations, by class and code.
+        observed: What change streams did.
         retries: The retries of the last process, by reason.
         notes: What members said before they ended by themselves.
         findings: What contradicts a promise.
@@ -48,8 +49,9 @@ class Report:
     missed: Counter[str] = field(default_factory=Counter)
     starts: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
-    errors: dict[str, int] = field(default_factory=dict)
-    retries: dict[str, int] = field(default_factory=dict)
+    errors: Counter[str] = field(default_factory=Counter)
+    observed: Counter[str] = field(default_factory=Counter)
+    retries: Counter[str] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)
     findings: list[str] = field(default_factory=list)
 
@@ -59,10 +61,11 @@ class Report:
             ("operations", self.outcomes),
             ("faults", self.injected),
             ("faults that could not happen", self.missed),
-            ("errors of the last process", self.errors),
+            ("errors", self.errors),
+            ("change streams", self.observed),
             ("retries of the last process", self.retries),
         ):
-            lines += [f"{title}: {sum(counts.values())}", *(f"{count:8} {what}" for what, count in counts.items())]
+            lines += [f"{title}: {sum(counts.values())}", *(f"{counts[what]:8} {what}" for what in sorted(counts))]
         lines += [f"note: {each}" for each in self.notes]
         lines += [f"{len(self.findings)} findings" if self.findings else "nothing is wrong", *self.findings]
         return "\n".join(lines)
@@ -96,13 +99,13 @@ def torture(
             try:
                 last = load.wait_for("finished", FINISH)
             except RuntimeError as error:
-                last = {"outcomes": {}, "errors": {}, "retries": {}, "problems": [str(error)]}
+                last = {"retries": {}, "problems": [str(error)]}
         finally:
             load.kill()
         report = Report(injector.injected, injector.missed, load.starts, notes=injector.deaths)
         if not can_fill_disks:
             report.notes.append("no disk was filled: the system permits no mounts of our own")
-        report.errors, report.retries = last["errors"], last["retries"]
+        report.retries.update(last["retries"])
         report.findings += [*load.problems, *last["problems"]]
         _judge(server, load.journal, report)
         return report
@@ -138,4 +141,9 @@ def _carry_out(faults: Sequence[Fault], injector: Injector, load: LoadProcess, s
 def _judge(server: LocalServer, journal: Path, report: Report) -> None:
     entries = read(journal)
     for operation in operations(entries):
+        if operation.kind in OBSERVATIONS:
+            report.observed[operation.kind] += operation.kind != "start"
+            continue
         report.outcomes[f"{operation.kind} {operation.outcome}"] += 1
+        if error := operation.result.get("error"):
+            report.errors[error] += 1

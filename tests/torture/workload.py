@@ -64,20 +64,14 @@ class Tally:
 
     Attributes:
         rounds: How often each task has succeeded.
-        outcomes: Operations by kind and outcome.
-        errors: Errors by class and code.
         problems: What must not happen under any fault.
     """
 
     rounds: Counter[int] = field(default_factory=Counter)
-    outcomes: Counter[str] = field(default_factory=Counter)
-    errors: Counter[str] = field(default_factory=Counter)
     problems: list[str] = field(default_factory=list)
 
     def note(self, error: BaseException) -> None:
-        """Count an error, and keep it if it should not occur."""
-        code = getattr(error, "code", None)
-        self.errors[type(error).__name__ if code is None else f"{type(error).__name__} {code}"] += 1
+        """Keep an error that should not occur."""
         if isinstance(error, WRONG) or not isinstance(error, PyMongoError):
             self.problems.append("".join(traceback.format_exception(error)))
 
@@ -175,13 +169,13 @@ class Task:
             self.tally.note(error)
             outcome = "unknown" if error.may_have_been_executed and not attempt.is_harmless else "failed"
             outcome = attempt.outcome or outcome
-            attempt.result["error"] = type(error).__name__
+            code = getattr(error, "code", None)
+            attempt.result["error"] = type(error).__name__ if code is None else f"{type(error).__name__} {code}"
         except BaseException:
             outcome = attempt.outcome or ("failed" if attempt.is_harmless else "unknown")
             raise
         finally:
             self.journal.end(operation, outcome, **attempt.result)
-            self.tally.outcomes[f"{kind} {outcome}"] += 1
             if outcome == "unknown":
                 self.process = self.journal.new_process()
         return outcome
