@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from motorlite.errors import PyMongoError
 from motorlite.testing import failpoints
+from motorlite.testing.server.local_commands import wait_until
 from tests.torture.plan import CLIENTS, MEMBERS, PRIMARY
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ class Injector:
         """End everything, and wait until all members are back with their first configuration."""
         self._down.clear()
         self._server.restore()
-        self._configure(self._configuration["members"])
+        wait_until(self._is_configured, "the members to take their first configuration")
 
     # --- members ---
 
@@ -191,10 +192,15 @@ class Injector:
         self._configure(members)
 
     def _configure_again(self, _fault: Fault) -> None:
+        if not self._is_configured():
+            self.missed["end of reconfigure"] += 1  # `repair` does it
+
+    def _is_configured(self) -> bool:
         try:
             self._configure(self._configuration["members"])
         except (OSError, PyMongoError):
-            self.missed["configure again"] += 1  # `repair` does
+            return False
+        return True
 
     def _configure(self, members: Sequence[Mapping[str, Any]]) -> None:
         primary = self._roles()[PRIMARY]

@@ -311,6 +311,7 @@ class Files(Task):
                     await stream.write(data[:half])
                     await stream.write(data[half:])
             except PyMongoError:
+                attempt.outcome = "unknown"
                 await stream.abort()
                 attempt.outcome = "failed"
                 raise
