@@ -18,7 +18,7 @@ TASKS = 40
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize(("seed", "backend"), enumerate(BACKENDS))
+@pytest.mark.parametrize(("seed", "backend"), list(enumerate(BACKENDS)))
 def test_nothing_is_lost(seed: int, backend: str, tmp_path: Path) -> None:
     report = torture(seed, SECONDS, backend=backend, tasks=TASKS, folder=tmp_path)
     assert not report.findings, report

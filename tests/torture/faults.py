@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 APP_NAME: Final = "torture"
 # Seconds until a member that does not answer counts as frozen or dead.
 PATIENCE: Final = 1.0
+REAUTHENTICATION_REQUIRED: Final = 391
 # In a fatal line of a mongod's log, and how much of it is shown.
 FATAL: Final = '"s":"F"'
 LONGEST: Final = 1000
@@ -222,6 +223,9 @@ class Injector:
     def _refuse_commands(self, fault: Fault) -> None:
         self._fail(fault, error_code=fault.details["code"])
 
+    def _ask_for_authentication(self, fault: Fault) -> None:
+        self._fail(fault, error_code=REAUTHENTICATION_REQUIRED)
+
     def _lose_commands(self, fault: Fault) -> None:
         self._fail(fault, close_connection=True)
 
@@ -271,6 +275,7 @@ class Injector:
         "lose commands": _lose_commands,
         "unsure write concern": _doubt_write_concern,
         "slow": _slow_down,
+        "ask for authentication again": _ask_for_authentication,
         "cancel": _cancel,
         "kill the load": _kill_load,
     }
@@ -283,6 +288,7 @@ class Injector:
         "hang up": _mend,
         "reconfigure": _configure_again,
         **dict.fromkeys(("overload", "refuse commands", "lose commands", "unsure write concern", "slow"), _succeed),
+        "ask for authentication again": _succeed,
         "cancel": _cancel_no_more,
         "kill the load": _start_load,
     }

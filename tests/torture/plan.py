@@ -166,6 +166,7 @@ LANES: Final[Mapping[str, tuple[Card, ...]]] = {
         Card("lose commands", 1, 4, _lost_commands),
         Card("unsure write concern", 1, 4, _unsure),
         Card("slow", 1, 4, _slow),
+        Card("ask for authentication again", 1, 4, lambda chance: {"probability": chance.choice((0.1, 0.5))}),
     ),
     "client": (
         Card("cancel", 1, 5, _rate),

@@ -113,7 +113,7 @@ def torture(
 
 def _start() -> tuple[LocalServer, bool]:
     """A replica set of three members, and whether its disks can be filled."""
-    options: dict[str, Any] = {"nodes": 3, "proxied": True}
+    options: dict[str, Any] = {"nodes": 3, "proxied": True, "auth": True}
     try:
         return LocalServer.start("replicaset", **options, disk_mb=DISK_MB), True
     except PermissionError:
