@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.torture.load import BACKENDS, SHARES
-from tests.torture.plan import plan
+from tests.torture.plan import client_options, plan
 from tests.torture.run import torture
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     seconds = options.minutes * 60
     print(f"seed {options.seed}, {options.minutes:g} minutes, {options.tasks} tasks, {options.backend}", flush=True)
+    print(f"options of the client: {client_options(options.seed)}", flush=True)
     if options.plan:
         print(*plan(options.seed, seconds), sep="\n")
         return 0

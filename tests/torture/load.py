@@ -205,7 +205,7 @@ def _answer(what: str, **details: Any) -> None:
 
 
 async def _main(options: argparse.Namespace) -> None:
-    client: Client = AsyncMongoClient(options.uri, appname=APP_NAME, **OPTIONS)
+    client: Client = AsyncMongoClient(options.uri, appname=APP_NAME, **OPTIONS, **options.options)
     with Journal(time.monotonic, options.journal) as journal:
         async with client:
             await Load(client, journal, options.name, options.tasks / sum(SHARES.values())).run()
@@ -219,6 +219,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("name", help="unique in the run; also the seed of what the tasks do")
     parser.add_argument("--backend", choices=sorted(BACKENDS), required=True)
     parser.add_argument("--tasks", type=int, required=True)
+    parser.add_argument("--options", type=json.loads, default={}, help="further options of the client, as JSON")
     options = parser.parse_args(arguments)
     backend, backend_options = BACKENDS[options.backend]
     anyio.run(_main, options, backend=backend, backend_options=backend_options)

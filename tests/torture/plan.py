@@ -176,6 +176,19 @@ LANES: Final[Mapping[str, tuple[Card, ...]]] = {
 }
 
 
+def client_options(seed: int) -> Details:
+    """The options of the client in a run, as keyword arguments."""
+    chance = random.Random(f"{seed} options")
+    options: Details = {"maxPoolSize": chance.choice((100, 30, 10))}
+    if chance.random() < 0.5:
+        options["compressors"] = "zlib"
+    if chance.random() < 0.3:
+        options["killAbandoned"] = True
+    if chance.random() < 0.3:
+        options["timeoutMS"] = 15_000
+    return options
+
+
 def plan(seed: int, seconds: float) -> list[Fault]:
     """The faults of a run in the order of their beginnings.
 

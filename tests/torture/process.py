@@ -11,6 +11,8 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from tests.torture.plan import client_options
+
 if TYPE_CHECKING:
     from typing import IO
 
@@ -25,7 +27,7 @@ class LoadProcess:
     Args:
         uri: The deployment.
         folder: For the journal and for what the processes write to standard error.
-        seed: Of what the tasks do.
+        seed: Of what the tasks do, and of the client's options.
         backend: One of ``BACKENDS`` of `tests.torture.load`.
         tasks: How many there are.
 
@@ -41,7 +43,8 @@ class LoadProcess:
         self.problems: list[str] = []
         self._stderr = folder / "load.err"
         self._command = [sys.executable, "-m", "tests.torture.load", uri, str(self.journal)]
-        self._options = ["--backend", backend, "--tasks", str(tasks)]
+        options = json.dumps(client_options(seed))
+        self._options = ["--backend", backend, "--tasks", str(tasks), "--options", options]
         self._seed = seed
         self._process: subprocess.Popen[str] | None = None
         self._answers: queue.Queue[dict[str, Any]] = queue.Queue()

@@ -7,8 +7,10 @@ from itertools import pairwise
 
 import pytest
 
+from motorlite import AsyncMongoClient
 from tests.torture.faults import Injector
-from tests.torture.plan import CLIENTS, LANES, MEMBERS, PAUSES, plan
+from tests.torture.plan import CLIENTS, LANES, MEMBERS, PAUSES, client_options, plan
+from tests.torture.workload import OPTIONS
 
 TEN_MINUTES = 600
 KINDS = {card.kind for cards in LANES.values() for card in cards}
@@ -17,6 +19,14 @@ KINDS = {card.kind for cards in LANES.values() for card in cards}
 def test_a_seed_has_one_plan() -> None:
     assert plan(7, 60) == plan(7, 60)
     assert plan(7, 60) != plan(8, 60)
+
+
+def test_clients_differ_in_their_options() -> None:
+    options = [client_options(seed) for seed in range(50)]
+    assert options == [client_options(seed) for seed in range(50)]
+    assert {name for each in options for name in each} == {"maxPoolSize", "compressors", "killAbandoned", "timeoutMS"}
+    for each in options:
+        AsyncMongoClient("mongodb://localhost", **OPTIONS, **each)
 
 
 def test_a_longer_run_begins_as_a_shorter_one() -> None:
