@@ -9,11 +9,14 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from motorlite.testing import LocalServer
+from motorlite.testing import LocalServer, findings
+from motorlite.testing.account import judge
 from motorlite.testing.journal import OBSERVATIONS, operations, read
+from tests.torture import reading
 from tests.torture.faults import Injector
 from tests.torture.plan import plan
 from tests.torture.process import LoadProcess
+from tests.torture.workload import DATABASE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -139,7 +142,9 @@ def _carry_out(faults: Sequence[Fault], injector: Injector, load: LoadProcess, s
 
 
 def _judge(server: LocalServer, journal: Path, report: Report) -> None:
+    """Compare what is there with the journal, independently of the driver."""
     entries = read(journal)
+    report.findings += [findings.report([each]) for each in judge(entries, reading.read(server.uri, DATABASE))]
     for operation in operations(entries):
         if operation.kind in OBSERVATIONS:
             report.observed[operation.kind] += operation.kind != "start"
