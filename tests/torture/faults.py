@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from motorlite.errors import PyMongoError
 from motorlite.testing import failpoints
 from motorlite.testing.server.local_commands import wait_until
-from tests.torture.plan import CLIENTS, MEMBERS, PRIMARY
+from motorlite.testing.server.local_server import CLIENTS
+from tests.torture.plan import MEMBERS, PRIMARY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from motorlite._base.values import Address, Document
     from motorlite.testing import FaultProxy, LocalServer
+    from motorlite.testing.server.local_server import Clients
     from tests.torture.plan import Fault
 
 # The load's name: failpoints spare the commands of members and of this process.
@@ -76,7 +78,8 @@ class Injector:
 
     def end(self, fault: Fault) -> None:
         """End it."""
-        self._ends.get(fault.kind, lambda *_: None)(self, fault)
+        if fault.kind in self._ends:
+            self._ends[fault.kind](self, fault)
         self._chosen.pop(fault, None)
 
     def watch(self) -> None:
@@ -146,7 +149,9 @@ class Injector:
 
     def _partition(self, fault: Fault) -> None:
         roles = self._roles()
-        groups = [[CLIENTS if host == CLIENTS else roles[host] for host in group] for group in fault.details["groups"]]
+        groups: list[list[Address | Clients]] = [
+            [CLIENTS if host == CLIENTS else roles[host] for host in group] for group in fault.details["groups"]
+        ]
         self._server.partition(*groups)
 
     def _proxy(self, fault: Fault) -> FaultProxy:

@@ -170,6 +170,7 @@ class Load:
         """Wait until nothing is wrong; what stays the same for `seconds` is a problem."""
         # Not `until`, whose own timer would be among those that are left.
         last: list[Any] = []
+        end = 0.0
         while now := wrong():
             if now != last:
                 last, end = now, time.monotonic() + seconds
