@@ -113,6 +113,7 @@ class Load:
             if order["order"] == "finish":
                 return
             self._per_second = order["per_second"]
+        raise SystemExit("the run has ended without an order to finish")
 
     async def _cancel(self) -> None:
         while True:
