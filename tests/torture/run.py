@@ -119,7 +119,7 @@ def _start() -> tuple[LocalServer, bool]:
     options: dict[str, Any] = {"nodes": 3, "proxied": True, "auth": True}
     try:
         return LocalServer.start("replicaset", **options, disk_mb=DISK_MB), True
-    except PermissionError:
+    except OSError:
         return LocalServer.start("replicaset", **options), False
 
 

@@ -91,8 +91,10 @@ class Supervisor:
         """Leave no free block on a disk."""
         while True:
             usage = os.statvfs(path)
+            # A size of 0 would be no limit at all.
+            used = max(1, usage.f_blocks - usage.f_bfree)
             with contextlib.suppress(OSError):  # a mongod has just written something
-                _mount("tmpfs", path, MS_REMOUNT, f"size={(usage.f_blocks - usage.f_bfree) * usage.f_frsize}")
+                _mount("tmpfs", path, MS_REMOUNT, f"size={used * usage.f_frsize}")
                 return
 
     def drain(self, path: str) -> None:

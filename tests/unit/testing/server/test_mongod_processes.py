@@ -118,6 +118,9 @@ def test_a_disk_is_filled_and_drained(processes: Processes) -> None:
     def wait_for(said: str) -> None:
         wait_until(lambda: processes.log_tail("a").endswith(said), said)
 
+    # An empty one, too: its smallest size must not be taken for none.
+    processes.fill(disk)
+    processes.drain(disk)
     processes.start("a", [*WRITE, str(disk)])
     wait_for("written\n")
     processes.fill(disk)
