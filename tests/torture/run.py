@@ -42,7 +42,7 @@ class Report:
         starts: How many processes the load had.
         outcomes: Operations by kind and outcome.
         errors: The errors of operations, by class and code.
-        observed: What change streams did.
+        observed: What was observed: above all, what change streams did.
         retries: The retries of the last process, by reason.
         notes: What members said before they ended by themselves.
         findings: What contradicts a promise.
@@ -65,7 +65,7 @@ class Report:
             ("faults", self.injected),
             ("faults that could not happen", self.missed),
             ("errors", self.errors),
-            ("change streams", self.observed),
+            ("observations", self.observed),
             ("retries of the last process", self.retries),
         ):
             lines += [f"{title}: {sum(counts.values())}", *(f"{counts[what]:8} {what}" for what in sorted(counts))]
@@ -147,7 +147,7 @@ def _judge(server: LocalServer, journal: Path, report: Report) -> None:
     report.findings += [findings.report([each]) for each in judge(entries, reading.read(server.uri, DATABASE))]
     for operation in operations(entries):
         if operation.kind in OBSERVATIONS:
-            report.observed[operation.kind] += operation.kind != "start"
+            report.observed[operation.kind] += 1
             continue
         report.outcomes[f"{operation.kind} {operation.outcome}"] += 1
         if error := operation.result.get("error"):

@@ -246,7 +246,8 @@ class LocalServer:
         """Cut the network between groups of hosts: from now on, nothing passes from one group to another.
 
         As with a cable that is pulled, connections stay open, and what was sent meanwhile arrives when `heal` mends
-        the network. Hosts in no group reach all others. A new partition replaces the old one::
+        the network. Hosts in no group reach all others. A new partition replaces the old one. (The proxies know members
+        by what these send if ``enableTestCommands`` is on, which is the default here.) For example::
 
             primary, *others = server.addresses
             server.partition([primary, "clients"], others)
@@ -255,8 +256,8 @@ class LocalServer:
             *groups: Servers by their addresses; ``"clients"`` are all clients.
 
         Raises:
-            InvalidOperation: the deployment was not started here with ``proxied=True``, or it was started with TLS or
-                without ``enableTestCommands``, so that its proxies cannot tell members from each other.
+            InvalidOperation: the deployment was not started here with ``proxied=True``, or it has TLS, which hides from
+                the proxies who connects.
             ValueError: a host is unknown, or in two groups.
         """
         members = self._own()
