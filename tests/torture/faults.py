@@ -24,9 +24,9 @@ APP_NAME: Final = "torture"
 # Seconds until a member that does not answer counts as frozen or dead.
 PATIENCE: Final = 1.0
 REAUTHENTICATION_REQUIRED: Final = 391
-# In a fatal line of a mongod's log, and how much of it is shown.
-FATAL: Final = '"s":"F"'
-LONGEST: Final = 1000
+# In lines of errors and fatal errors of a mongod's log, how many of the last of them are shown, and how much of each.
+SERIOUS: Final = ('"s":"E"', '"s":"F"')
+LAST, LONGEST = 6, 1000
 
 
 class Victim(Protocol):
@@ -112,9 +112,9 @@ class Injector:
             return {}
 
     def _last_words(self, address: Address) -> str:
-        """The fatal messages in a member's log."""
+        """The last errors in a member's log."""
         lines = self._server.log_path(address).read_text(errors="replace").splitlines()
-        return "\n".join(line[:LONGEST] for line in lines if FATAL in line)
+        return "\n".join([line[:LONGEST] for line in lines if any(each in line for each in SERIOUS)][-LAST:])
 
     def _command(self, document: Mapping[str, Any], address: Address) -> Document:
         return self._server.command(document, address=address, timeout=PATIENCE)
