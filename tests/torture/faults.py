@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 APP_NAME: Final = "torture"
 # Seconds until a member that does not answer counts as frozen or dead.
 PATIENCE: Final = 1.0
+# Seconds until a majority of the members has taken a new configuration.
+AGREEMENT: Final = 5.0
 REAUTHENTICATION_REQUIRED: Final = 391
 # In lines of errors and fatal errors of a mongod's log, how many of the last of them are shown, and how much of each.
 SERIOUS: Final = ('"s":"E"', '"s":"F"')
@@ -211,7 +213,8 @@ class Injector:
     def _configure(self, members: Sequence[Mapping[str, Any]]) -> None:
         primary = self._roles()[PRIMARY]
         now = self._command({"replSetGetConfig": 1}, primary)["config"]
-        self._command({"replSetReconfig": {**now, "version": now["version"] + 1, "members": members}}, primary)
+        order = {"replSetReconfig": {**now, "version": now["version"] + 1, "members": members}}
+        self._server.command(order, address=primary, timeout=AGREEMENT)
 
     def _overload(self, fault: Fault) -> None:
         roles = self._roles()
