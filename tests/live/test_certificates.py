@@ -62,7 +62,7 @@ async def test_a_certificate_expires_and_is_replaced(server: LocalServer, databa
     acknowledged: list[str] = []
     failed: set[str] = set()
     errors: list[AutoReconnect] = []
-    options = {"serverSelectionTimeoutMS": 1_000, "heartbeatFrequencyMS": 500, "w": "majority"}
+    options: dict[str, Any] = {"serverSelectionTimeoutMS": 1_000, "heartbeatFrequencyMS": 500, "w": "majority"}
     async with make_client(server, **options) as client:
         inserts = client[database_name].inserts
 
