@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from motorlite._base.values import format_address
 from motorlite.errors import PyMongoError
 from motorlite.testing import failpoints
 from motorlite.testing.server.local_commands import wait_until
@@ -194,8 +195,9 @@ class Injector:
 
     def _reconfigure(self, fault: Fault) -> None:
         members: list[Document] = []
+        without_vote = self._roles().get(fault.details["without_vote"])
         for old, priority in zip(self._configuration["members"], fault.details["priorities"], strict=True):
-            has_vote = old["_id"] != fault.details["without_vote"]
+            has_vote = without_vote is None or old["host"] != format_address(without_vote)
             members.append({**old, "priority": priority if has_vote else 0, "votes": int(has_vote)})
         self._configure(members)
 

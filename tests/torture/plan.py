@@ -107,9 +107,9 @@ def _cut(chance: random.Random) -> Details:
 
 
 def _weights(chance: random.Random) -> Details:
-    """New priorities; one member may lose its vote, and then it has no priority either."""
+    """New priorities; a secondary may lose its vote, and then it has no priority either."""
     priorities = [chance.choice((0.5, 1, 2)) for _ in MEMBERS]
-    return {"priorities": priorities, "without_vote": chance.choice((None, None, *range(len(MEMBERS))))}
+    return {"priorities": priorities, "without_vote": chance.choice((None, FIRST, SECOND))}
 
 
 def _refusals(chance: random.Random) -> Details:
