@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import socket
 import struct
 import threading
@@ -29,8 +30,10 @@ CHUNK: Final = 64 * 1024
 BACKLOG: Final = 256
 # With this option, closing sends RST instead of FIN and discards unsent data.
 LINGER_NOT: Final = struct.pack("ii", 1, 0)
-# Replica set members send this in the first message on their connections to each other.
+# Replica set members send this in the first message on their connections to each other ...
 MEMBER_MARK: Final = b"\x03internalClient\x00"
+# ... and this, if test commands are enabled: the name of their machine, and the port that they listen on.
+MEMBER_PORT: Final = re.compile(rb"\x02hostInfo\x00....[^\x00:]*:(\d+)\x00", re.DOTALL)
 # Pieces per second under a bandwidth limit.
 SHARES: Final = 50
 
@@ -84,6 +87,8 @@ class _Link:
     task: asyncio.Task[None] | None = None
     # Whether the connection is between members; None until its first message.
     is_member: bool | None = None
+    # The port of the member that has connected; 0 if it does not say, None for a client.
+    member_port: int | None = None
     # Discarded bytes cannot be restored, so such a connection is unusable after `heal`.
     has_lost_bytes: bool = False
     # Bytes left until `cut_after`, by direction.
@@ -129,6 +134,8 @@ class FaultProxy:
         self.harms: Literal["all", "clients", "members"] = "all"
         self._faults: dict[str, _Faults] = {"server": _HEALTHY, "client": _HEALTHY}
         self._refuses = False
+        # The members, by their ports, and None for clients, that are cut off.
+        self._cut_off: frozenset[int | None] = frozenset()
         self._links: set[_Link] = set()
         self._accepted = 0
         self._bytes = {"server": 0, "client": 0}
@@ -160,6 +167,18 @@ class FaultProxy:
     def hold(self, towards: Towards = "both") -> None:
         """Forward nothing, as if a cable were pulled; after `heal`, all data sent meanwhile arrives."""
         self._set(towards, is_held=True)
+
+    def cut_off(self, *members: Address, clients: bool = False) -> None:
+        """Forward nothing between the server and some of its peers, until the next call or `heal`.
+
+        Unlike `hold`, it is independent of `harms` and of other faults. `LocalServer.partition` is made of it.
+
+        Args:
+            *members: Members that are cut off, by the addresses that their servers listen on, not those of their
+                proxies. Their connections are known by what members with ``enableTestCommands`` send first.
+            clients: Whether clients are cut off.
+        """
+        self._do(lambda: self._set_cut_off(frozenset([*(port for _, port in members), *([None] if clients else [])])))
 
     def black_hole(self, towards: Towards = "both") -> None:
         """Accept connections and swallow all data; `heal` resets every connection that has lost data."""
@@ -267,9 +286,14 @@ class FaultProxy:
         if self.harms == "all":
             await self._stop_listening()
 
+    async def _set_cut_off(self, peers: frozenset[int | None]) -> None:
+        self._cut_off = peers
+        self._publish_change()
+
     async def _heal(self) -> None:
         self._faults = dict.fromkeys(self._faults, _HEALTHY)
         self._refuses = False
+        self._cut_off = frozenset()
         await self._end([link for link in self._links if link.has_lost_bytes], is_reset=True)
         for link in self._links:
             link.left.clear()
@@ -338,10 +362,13 @@ class FaultProxy:
             try:
                 data = await self._loop.sock_recv(source, CHUNK)
             except OSError:
+                await self._while_held(link, direction)
                 await self._unless_swallowed(link, direction)
                 raise
             if data and direction == "server" and link.is_member is None:
                 link.is_member = MEMBER_MARK in data
+                if link.is_member:
+                    link.member_port = int(found[1]) if (found := MEMBER_PORT.search(data)) else 0
                 if self._refuses and not self._spares(link):
                     raise _Cut
             if not data:
@@ -387,13 +414,19 @@ class FaultProxy:
                 await asyncio.sleep(faults.interval)
 
     async def _while_held(self, link: _Link, direction: str) -> None:
-        while self._faults_of(link, direction).is_held:
+        while self._is_cut_off(link) or self._faults_of(link, direction).is_held:
             await self._changed.wait()
+
+    def _is_cut_off(self, link: _Link) -> bool:
+        return link.is_member is not None and link.member_port in self._cut_off
 
     def _faults_of(self, link: _Link, direction: str) -> _Faults:
         return _HEALTHY if self._spares(link) else self._faults[direction]
 
     def _spares(self, link: _Link) -> bool:
+        if link.is_member is None:
+            # Not known yet: its first message is read, which tells.
+            return self.harms != "all"
         return self.harms == ("clients" if link.is_member else "members")
 
 

@@ -163,7 +163,8 @@ def has_timers() -> bool:
     """Whether anything on this event loop still waits for a moment."""
     if sniffio.current_async_library() == "trio":
         return trio.lowlevel.current_statistics().seconds_to_next_deadline != inf
-    return any(not handle.cancelled() for handle in vars(asyncio.get_running_loop())["_scheduled"])
+    # uvloop does not say.
+    return any(not handle.cancelled() for handle in getattr(asyncio.get_running_loop(), "_scheduled", ()))
 
 
 def is_at_rest(client: Client) -> bool:

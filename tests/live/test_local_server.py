@@ -89,6 +89,41 @@ def test_members_reach_each_other_through_their_proxies() -> None:
         assert "writeConcernError" not in server.command(insert, "motorlite_test_proxied")
 
 
+@pytest.mark.slow
+def test_a_partition_and_a_full_disk(standalone: LocalServer) -> None:
+    try:
+        server = LocalServer.start("replicaset", nodes=3, proxied=True, disk_mb=128)
+    except OSError as error:
+        pytest.skip(f"this system permits no disks of our own: {error}")
+    with server:
+        insert: dict[str, Any] = {"insert": "c", "documents": [{}], "writeConcern": {"w": 3, "wtimeout": 20_000}}
+        assert "writeConcernError" not in server.command(insert, "motorlite_test_kit")
+        old = server.wait_for_primary()
+        server.partition([old, "clients"], [address for address in server.addresses if address != old])
+        for wrong in ([("nowhere", 1)], [old, old]):
+            with pytest.raises(ValueError, match="groups must name each host once"):
+                server.partition(wrong)
+        with pytest.raises(InvalidOperation, match="start with disk_mb"):
+            standalone.fill_disk()
+        wait_until(lambda: server.wait_for_primary() != old, "the others to elect a primary")
+        # On the side of clients there is no primary: who connects through the proxies reaches the old one alone.
+        assert not run_command(old, {"isMaster": 1}, "admin", Access())["ismaster"]
+        cut_off = next(address for address in server.addresses if address != old)
+        with pytest.raises(TimeoutError):
+            run_command(cut_off, {"isMaster": 1}, "admin", Access(), timeout=0.2)
+        server.heal()
+        run_command(cut_off, {"isMaster": 1}, "admin", Access())
+        server.restore()
+        primary = server.wait_for_primary()
+        server.fill_disk(primary)
+        new = {"create": "another"}
+        with pytest.raises((OperationFailure, OSError), match=r"No space left|reset|closed"):
+            server.command(new, "motorlite_test_kit", address=primary)
+        server.free_disk(primary)
+        server.restore()
+        assert server.command(insert, "motorlite_test_kit")["n"] == 1
+
+
 def test_a_broken_deployment_is_restored() -> None:
     with LocalServer.start("replicaset", proxied=True) as server:
         (address,) = server.addresses

@@ -15,7 +15,7 @@ from motorlite.testing.server.mongod_binary import ServerNotFound
 from motorlite.testing.server.mongod_members import Members
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from motorlite._base.values import Address, Document
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 Topology = Literal["standalone", "replicaset"]
 """What a local server is: one alone, or the members of a replica set."""
+Clients = Literal["clients"]
+"""All clients, in a partition."""
+CLIENTS: Final = "clients"
 FAIL_COMMAND: Final = "failCommand"
 LAST_PORT: Final = 65_535
 
@@ -83,6 +86,7 @@ class LocalServer:
         parameters: Mapping[str, Any] | None = None,
         own: bool = False,
         proxied: bool = False,
+        disk_mb: int | None = None,
         uri: str | None = None,
         port: int | None = None,
     ) -> Self:
@@ -102,6 +106,8 @@ class LocalServer:
             own: Start a server even if ``MONGODB_URI`` is set, for tests that set failpoints or kill servers.
             proxied: Start a server behind a `FaultProxy`, or a replica set with one in front of each member. The
                 members announce the proxies' addresses, so clients and other members connect through them.
+            disk_mb: Start servers whose data are on disks of their own, of this size in MiB and in memory, which
+                `fill_disk` fills; an empty member needs about 100. Linux only, and root or user namespaces are needed.
             uri: Attach to this deployment, whatever ``MONGODB_URI`` says. It need not be local. The other arguments
                 describe a server to start and cannot be combined with it.
             port: Start a server on this port; further members have the next ones. With `proxied`, these are the ports
@@ -112,6 +118,7 @@ class LocalServer:
                 Or the address in ``MONGODB_URI`` is not local and ``MOTORLITE_ALLOW_REMOTE=1`` is not set.
             ValueError: the arguments contradict each other, or `port` is not possible.
             OSError: `port`, or a port after it that a member needs, is in use or not permitted; the message names it.
+                Or the system does not permit the disks of `disk_mb`.
             RuntimeError: the server ended during startup; the message contains its last output.
         """
         if topology not in (None, "standalone", "replicaset"):
@@ -120,7 +127,10 @@ class LocalServer:
             raise ValueError(f"nodes={nodes} is not possible: a standalone has one node, a replica set at least one")
         if port is not None and not 1 <= port <= LAST_PORT + 1 - nodes:
             raise ValueError(f"port={port} is not possible: ports are from 1 to {LAST_PORT}, and each node needs one")
-        is_plain = not (own or auth or tls or parameters or proxied or nodes > 1 or port is not None)
+        if disk_mb is not None and disk_mb < 1:
+            raise ValueError(f"disk_mb={disk_mb} is not possible: it is the size of a disk in MiB")
+        has_numbers = nodes > 1 or disk_mb is not None or port is not None
+        is_plain = not (own or auth or tls or parameters or proxied or has_numbers)
         if uri is not None:
             if topology is not None or not is_plain:
                 raise ValueError("uri attaches to a deployment; the other arguments describe one to start")
@@ -131,7 +141,14 @@ class LocalServer:
                 return attached
         replica_set = mongod_arguments.REPLICA_SET if topology == "replicaset" else None
         members = Members.start(
-            nodes, replica_set, auth=auth, tls=tls, parameters=parameters or {}, proxied=proxied, port=port
+            nodes,
+            replica_set,
+            auth=auth,
+            tls=tls,
+            parameters=parameters or {},
+            proxied=proxied,
+            disk_mb=disk_mb,
+            port=port,
         )
         server = cls(_uri_of(members), members.addresses, members.access, members)
         if members.certificates is not None:
@@ -144,13 +161,21 @@ class LocalServer:
         """The topology of this deployment."""
         return "standalone" if self.replica_set is None else "replicaset"
 
-    def command(self, document: Mapping[str, Any], database: str = "admin", address: Address | None = None) -> Document:
+    def command(
+        self,
+        document: Mapping[str, Any],
+        database: str = "admin",
+        address: Address | None = None,
+        *,
+        timeout: float = local_commands.TIMEOUT_SECONDS,
+    ) -> Document:
         """Run one command over a separate connection, independent of the driver under test.
 
         Args:
             document: The command.
             database: The database to run it on.
             address: The server; None means the primary. The connection bypasses proxies.
+            timeout: Seconds to wait for the server, which may be frozen.
 
         Returns:
             The reply.
@@ -162,13 +187,13 @@ class LocalServer:
         if name := document.get("configureFailPoint"):
             self._failpoints.add(name)
         if address is not None:
-            return self._run(document, database, address)
+            return self._run(document, database, address, timeout)
         try:
-            return self._run(document, database, self._primary)
+            return self._run(document, database, self._primary, timeout)
         except (errors.NotPrimaryError, ConnectionError):
             if self.replica_set is None:
                 raise
-        return self._run(document, database, self.wait_for_primary())
+        return self._run(document, database, self.wait_for_primary(), timeout)
 
     def wait_for_primary(self) -> Address:
         """Wait until the replica set has a primary, and return its address.
@@ -183,9 +208,17 @@ class LocalServer:
         """Kill one server (SIGKILL), by default the first one. Its data remains for `restart`."""
         self._own().kill(address or self.addresses[0])
 
-    def restart(self, address: Address | None = None) -> None:
-        """Restart a killed server on its port and data, and wait until it is usable."""
-        self._own().restart(address or self.addresses[0])
+    def restart(self, address: Address | None = None, *, wait: bool = True) -> None:
+        """Restart a killed server on its port and data, and wait until it is usable, unless `wait` is False."""
+        self._own().restart(address or self.addresses[0], wait=wait)
+
+    def has_ended(self, address: Address | None = None) -> bool:
+        """Whether a server has ended: it was killed, or it gave up, as one with a full disk does."""
+        return self._own().has_ended(address or self.addresses[0])
+
+    def log_path(self, address: Address | None = None) -> Path:
+        """The file with the output of one server; it is removed with the server."""
+        return self._own().log_path(address or self.addresses[0])
 
     def freeze(self, address: Address | None = None) -> None:
         """Make one server hang (SIGSTOP): connections stay open, and the server replies to nothing until `thaw`."""
@@ -195,12 +228,61 @@ class LocalServer:
         """Resume a frozen server."""
         self._own().thaw(address or self.addresses[0])
 
+    def fill_disk(self, address: Address | None = None) -> None:
+        """Fill the disk of one server, which must have been started with `disk_mb`.
+
+        It refuses what needs a new file ("No space left on device"), and ends itself once it cannot write its journal.
+        `free_disk` and then, if it `has_ended`, `restart` bring it back.
+        """
+        processes, disk = self._own().disk(address or self.addresses[0])
+        processes.fill(disk)
+
+    def free_disk(self, address: Address | None = None) -> None:
+        """Give the disk of one server its free space again; the server itself may have ended."""
+        processes, disk = self._own().disk(address or self.addresses[0])
+        processes.drain(disk)
+
+    def partition(self, *groups: Iterable[Address | Clients]) -> None:
+        """Cut the network between groups of hosts: from now on, nothing passes from one group to another.
+
+        As with a cable that is pulled, connections stay open, and what was sent meanwhile arrives when `heal` mends
+        the network. Hosts in no group reach all others. A new partition replaces the old one. (The proxies know members
+        by what these send if ``enableTestCommands`` is on, which is the default here.) For example::
+
+            primary, *others = server.addresses
+            server.partition([primary, "clients"], others)
+
+        Args:
+            *groups: Servers by their addresses; ``"clients"`` are all clients.
+
+        Raises:
+            InvalidOperation: the deployment was not started here with ``proxied=True``, or it has TLS, which hides from
+                the proxies who connects.
+            ValueError: a host is unknown, or in two groups.
+        """
+        members = self._own()
+        if not members.proxies or members.certificates is not None:
+            raise errors.InvalidOperation("a partition needs servers started with proxied=True and without tls")
+        sides = {host: number for number, group in enumerate(groups) for host in group}
+        if len(sides) != sum(len(tuple(group)) for group in groups) or not sides.keys() <= {*self.addresses, CLIENTS}:
+            raise ValueError(f"groups must name each host once, out of {CLIENTS!r} and {self.addresses}, not {groups}")
+        for address, proxy in members.proxies.items():
+            others = [host for host, side in sides.items() if side != sides.get(address, side)]
+            proxy.cut_off(
+                *(members.behind(host) for host in others if host != CLIENTS),
+                clients=CLIENTS in others,
+            )
+
+    def heal(self) -> None:
+        """End the partition, and all faults of the proxies."""
+        self._own().heal()
+
     def restore(self) -> None:
         """Undo what a test did to the servers, so that the next test can use them.
 
-        Restarts servers that have ended, resumes frozen ones, heals proxies, switches off the failpoint failCommand
-        and those that `command` has set, and waits until the replica set has a primary that sees all members. Data and
-        users remain.
+        Restarts servers that have ended, resumes frozen ones, frees disks, heals proxies, switches off the failpoint
+        failCommand and those that `command` has set, and waits until the replica set has a primary that sees all
+        members. Data and users remain.
 
         Raises:
             InvalidOperation: the deployment was not started here.
@@ -270,8 +352,14 @@ class LocalServer:
             raise errors.InvalidOperation("this deployment was not started here; start with own=True")
         return self._members
 
-    def _run(self, document: Mapping[str, Any], database: str, address: Address) -> Document:
-        return local_commands.run_command(self._behind(address), document, database, self._access)
+    def _run(
+        self,
+        document: Mapping[str, Any],
+        database: str,
+        address: Address,
+        timeout: float = local_commands.TIMEOUT_SECONDS,
+    ) -> Document:
+        return local_commands.run_command(self._behind(address), document, database, self._access, timeout)
 
     def _behind(self, address: Address) -> Address:
         return address if self._members is None else self._members.behind(address)

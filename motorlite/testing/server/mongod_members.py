@@ -6,6 +6,7 @@ import os
 from base64 import b64encode
 from typing import TYPE_CHECKING, Any, Final
 
+from motorlite import errors
 from motorlite.testing.proxy import FaultProxy
 from motorlite.testing.server import local_commands, mongod_arguments, mongod_binary
 from motorlite.testing.server.certificates import make_certificates
@@ -47,6 +48,7 @@ class Members:
         tls: bool,
         parameters: Mapping[str, Any],
         proxied: bool,
+        disk_mb: int | None,
     ) -> None:
         mongod = mongod_binary.find().path
         self._processes = Processes()
@@ -58,6 +60,8 @@ class Members:
             self.access: Access = Access(_client_context(self.certificates))
             key_file = _make_key_file(folder) if auth and replica_set else None
             self._command_lines: dict[Address, list[str]] = {}
+            # The folders that are disks of their own.
+            self._disks: dict[Address, Path] = {}
             for announced in ports:
                 address: Address = (HOST, announced)
                 port = announced
@@ -66,6 +70,9 @@ class Members:
                     self.proxies[address] = FaultProxy((HOST, port), port=announced)
                 data = folder / str(port)
                 data.mkdir()
+                if disk_mb is not None:
+                    self._processes.mount(data, disk_mb)
+                    self._disks[address] = data
                 self._command_lines[address] = mongod_arguments.command_line(
                     mongod,
                     data,
@@ -92,11 +99,13 @@ class Members:
         tls: bool,
         parameters: Mapping[str, Any],
         proxied: bool,
+        disk_mb: int | None = None,
         port: int | None = None,
     ) -> Members:
         """Start the mongods; choose other ports if another process took one first.
 
         Args:
+            disk_mb: The size of a disk of its own for each member, in MiB; None: they share the disk of their folder.
             port: The first member's port, and that of its proxy if it has one; the others have the next ones.
 
         Raises:
@@ -106,7 +115,7 @@ class Members:
         """
 
         def start(ports: Sequence[int]) -> Members:
-            return cls(ports, replica_set, auth, tls, parameters, proxied)
+            return cls(ports, replica_set, auth, tls, parameters, proxied, disk_mb)
 
         if port is not None:
             return _on_ports(range(port, port + nodes), start)
@@ -118,11 +127,12 @@ class Members:
                     raise
         return start(_free_ports(nodes))
 
-    def restart(self, address: Address) -> None:
+    def restart(self, address: Address, *, wait: bool) -> None:
         """Restart a killed mongod on its port and data, and wait until it is usable."""
         self._start(address)
-        self._await_answer(address)
-        self._await_member(address)
+        if wait:
+            self._await_answer(address)
+            self._await_member(address)
 
     def kill(self, address: Address) -> None:
         """Kill a mongod (SIGKILL)."""
@@ -136,13 +146,37 @@ class Members:
         """Continue a mongod (SIGCONT)."""
         self._processes.thaw(self._key(address))
 
-    def revive(self) -> None:
-        """Heal proxies, start mongods that have ended, and resume frozen ones."""
+    def has_ended(self, address: Address) -> bool:
+        """Whether a mongod has ended, by itself or by `kill`."""
+        return self._processes.has_ended(self._key(address))
+
+    def log_path(self, address: Address) -> Path:
+        """The file with the output of a mongod."""
+        return self._processes.log_path(self._key(address))
+
+    def disk(self, address: Address) -> tuple[Processes, Path]:
+        """The disk of a member of its own, and who can fill it.
+
+        Raises:
+            InvalidOperation: it has none.
+        """
+        if address not in self._disks:
+            raise errors.InvalidOperation("the servers have no disks of their own; start with disk_mb")
+        return self._processes, self._disks[address]
+
+    def heal(self) -> None:
+        """End all faults of the proxies."""
         for proxy in self.proxies.values():
             proxy.heal()
             proxy.harms = "all"
+
+    def revive(self) -> None:
+        """Heal proxies, drain disks, start mongods that have ended, and resume frozen ones."""
+        self.heal()
+        for disk in self._disks.values():
+            self._processes.drain(disk)
         for address in self.addresses:
-            if self._processes.has_ended(self._key(address)):
+            if self.has_ended(address):
                 self._start(address)
             else:
                 self.thaw(address)

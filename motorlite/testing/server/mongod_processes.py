@@ -68,9 +68,25 @@ class Processes:
         """Continue a frozen mongod (SIGCONT)."""
         self._ask("thaw", key=key)
 
+    def mount(self, folder: Path, megabytes: int) -> None:
+        """Make an empty folder a disk of its own, which only the mongods see."""
+        self._ask("mount", path=str(folder), megabytes=megabytes)
+
+    def fill(self, folder: Path) -> None:
+        """Leave no free block on a disk."""
+        self._ask("fill", path=str(folder))
+
+    def drain(self, folder: Path) -> None:
+        """Give a disk its size again."""
+        self._ask("drain", path=str(folder))
+
     def log_tail(self, key: str) -> str:
         """The last part of a mongod's output."""
-        return (self.folder / f"{key}.log").read_bytes()[-LOG_TAIL_BYTES:].decode(errors="replace")
+        return self.log_path(key).read_bytes()[-LOG_TAIL_BYTES:].decode(errors="replace")
+
+    def log_path(self, key: str) -> Path:
+        """The file with a mongod's output."""
+        return self.folder / f"{key}.log"
 
     def _ask(self, order: str, **details: object) -> Any:
         requests = self._supervisor.stdin

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import json
 import os
 import select
@@ -24,6 +25,11 @@ if TYPE_CHECKING:
 
 PR_SET_PDEATHSIG = 1
 SECONDS_BETWEEN_LOOKS = 1.0
+# Of unshare, mount and umount2.
+CLONE_NEWNS, CLONE_NEWUSER = 0x0002_0000, 0x1000_0000
+MS_REMOUNT, MS_REC, MS_PRIVATE = 0x20, 0x4000, 0x4_0000
+MNT_DETACH = 2
+MEBIBYTE = 1024 * 1024
 
 
 class Supervisor:
@@ -32,6 +38,8 @@ class Supervisor:
     def __init__(self, folder: str) -> None:
         self.folder: str = folder
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        # The disks that `mount` has made, by their folders, and their sizes in bytes.
+        self._disks: dict[str, int] = {}
 
     def start(self, key: str, arguments: list[str]) -> int:
         """Start a mongod and return its process id; its output goes to the file `key`.log."""
@@ -68,13 +76,65 @@ class Supervisor:
         """Resume a frozen mongod."""
         self._processes[key].send_signal(signal.SIGCONT)
 
+    def mount(self, path: str, megabytes: int) -> None:
+        """Make an empty folder a disk of its own, in memory.
+
+        Only this process and its mongods see it, and it goes away with them. Root is not needed where the system
+        permits user namespaces.
+        """
+        if not self._disks:
+            _leave_mount_namespace()
+        _mount("tmpfs", path, 0, f"size={megabytes}m")
+        self._disks[path] = megabytes * MEBIBYTE
+
+    def fill(self, path: str) -> None:
+        """Leave no free block on a disk."""
+        while True:
+            usage = os.statvfs(path)
+            # A size of 0 would be no limit at all.
+            used = max(1, usage.f_blocks - usage.f_bfree)
+            with contextlib.suppress(OSError):  # a mongod has just written something
+                _mount("tmpfs", path, MS_REMOUNT, f"size={used * usage.f_frsize}")
+                return
+
+    def drain(self, path: str) -> None:
+        """Give a disk its size again."""
+        _mount("tmpfs", path, MS_REMOUNT, f"size={self._disks[path]}")
+
     def end(self) -> None:
         """Kill every mongod and remove the folder."""
         for process in self._processes.values():
             process.kill()
         for process in self._processes.values():
             process.wait()
+        for path in self._disks:
+            ctypes.CDLL(None).umount2(path.encode(), MNT_DETACH)
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _leave_mount_namespace() -> None:
+    """From now on, this process and its children have mounts of their own."""
+    if sys.platform != "linux":
+        raise OSError(errno.ENOTSUP, "disks of a limited size need Linux")
+    user, group = os.geteuid(), os.getegid()
+    try:
+        _call("unshare", CLONE_NEWNS)
+    except PermissionError:
+        _call("unshare", CLONE_NEWNS | CLONE_NEWUSER)
+        for name, text in {"setgroups": "deny", "uid_map": f"{user} {user} 1", "gid_map": f"{group} {group} 1"}.items():
+            with open(f"/proc/self/{name}", "w") as file:
+                file.write(text)
+    _mount("none", "/", MS_REC | MS_PRIVATE, "")
+
+
+def _mount(source: str, target: str, flags: int, data: str) -> None:
+    _call("mount", source.encode(), target.encode(), source.encode(), flags, data.encode())
+
+
+def _call(name: str, *arguments: int | bytes) -> None:
+    if getattr(ctypes.CDLL(None, use_errno=True), name)(*arguments):
+        number = ctypes.get_errno()
+        raise OSError(number, f"{name}: {os.strerror(number)}")
 
 
 def _die_with_parent() -> None:

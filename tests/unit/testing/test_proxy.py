@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import socketserver
+import struct
 import threading
 import time
 from typing import TYPE_CHECKING, Literal
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 import pytest
 
 from motorlite.testing import FaultProxy
-from motorlite.testing.proxy import MEMBER_MARK
+from motorlite.testing.proxy import LINGER_NOT, MEMBER_MARK
 from motorlite.testing.server.local_commands import wait_until
 
 if TYPE_CHECKING:
@@ -238,6 +239,58 @@ def test_a_cut_in_the_middle_of_a_message(proxy: FaultProxy, client: socket.sock
     wait_until(lambda: proxy.counts.open == 0, "the end of both connections")
     counts = proxy.counts
     assert (counts.bytes_to_server if towards == "server" else counts.bytes_to_client) <= 5 + 2 * 3
+
+
+def test_who_is_cut_off(proxy: FaultProxy, client: socket.socket) -> None:
+    """Old and new connections, and nobody else's; what was sent arrives in the end."""
+    first, second, unnamed = (
+        b"...." + MEMBER_MARK + each for each in (named_member(1), named_member(2), b"no test commands")
+    )
+    with connect(proxy) as one, connect(proxy) as other, connect(proxy) as third:
+        for stream, hello in ((one, first), (other, second), (third, unnamed)):
+            assert said(stream, hello) == hello
+        proxy.cut_off(("here", 1))
+        one.sendall(b"late")
+        assert_silent(one)
+        for stream in (client, other, third):
+            assert said(stream, b"spared") == b"spared"
+        with connect(proxy) as new:
+            new.sendall(first)
+            assert_silent(new)
+            proxy.cut_off(clients=True)
+            assert received(new, len(first)) == first
+        assert received(one, 4) == b"late"
+        client.sendall(b"late")
+        assert_silent(client)
+        for stream in (one, other, third):
+            assert said(stream, b"spared") == b"spared"
+        proxy.heal()
+        assert received(client, 4) == b"late"
+
+
+def named_member(port: int) -> bytes:
+    """What the member that listens on `port` says in its first message."""
+    host = f"name:{port}".encode() + b"\0"
+    return b"\x02hostInfo\0" + struct.pack("<i", len(host)) + host
+
+
+def test_members_are_spared_from_their_first_message_on(proxy: FaultProxy) -> None:
+    proxy.harms = "clients"
+    proxy.hold()
+    with connect(proxy) as member, connect(proxy) as client:
+        assert said(member, MEMBER_MARK) == MEMBER_MARK
+        client.sendall(b"a client")
+        assert_silent(client)
+
+
+def test_a_reset_is_held_too(proxy: FaultProxy, client: socket.socket, echo: Echo) -> None:
+    proxy.hold()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, LINGER_NOT)
+    client.close()
+    time.sleep(SILENCE)
+    assert echo.ends == []
+    proxy.heal()
+    wait_until(lambda: echo.ends == ["reset"], "the server to hear of it")
 
 
 @pytest.mark.parametrize("harmed", ["clients", "members"])

@@ -89,7 +89,8 @@ def test_a_request_that_the_deployment_cannot_meet_starts_a_server(
 
 def test_an_attached_deployment_is_not_stopped_killed_or_frozen(deployment: Deployment) -> None:
     server = LocalServer.start()
-    for forbidden in (server.kill, server.restart, server.freeze, server.thaw):
+    every = (server.kill, server.restart, server.has_ended, server.freeze, server.thaw)
+    for forbidden in (*every, server.fill_disk, server.free_disk, server.partition, server.heal):
         with pytest.raises(InvalidOperation, match="own=True"):
             forbidden()
     server.stop()
@@ -163,6 +164,7 @@ def test_tls_files_that_cannot_be_read(tmp_path: Path) -> None:
         ({"nodes": 3}, "nodes="),
         ({"topology": "standalone", "nodes": 2}, "nodes="),
         ({"topology": "sharded"}, "topology must"),
+        ({"disk_mb": 0}, "disk_mb=0 is not possible"),
         ({"topology": "replicaset", "port": 0}, r"^port=\d+ is not possible"),
         ({"topology": "replicaset", "port": 65_536}, r"^port=\d+ is not possible"),
         ({"topology": "replicaset", "port": 65_535, "nodes": 2}, r"^port=\d+ is not possible"),

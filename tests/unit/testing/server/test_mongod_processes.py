@@ -90,6 +90,49 @@ def test_a_busy_process_has_stopped_when_it_is_frozen(processes: Processes) -> N
     assert not is_running(pids["a"])
 
 
+WRITE = [
+    *SLEEP[:-1],
+    """
+import sys, time
+while True:
+    try:
+        with open(sys.argv[1] + "/data", "ab") as file:
+            file.write(bytes(100_000))
+        print("written", flush=True)
+    except OSError as error:
+        print(error.strerror, flush=True)
+    time.sleep(0.01)
+""",
+]
+
+
+def test_a_disk_is_filled_and_drained(processes: Processes) -> None:
+    """Only processes started by the supervisor see it, and it goes away with them."""
+    disk = processes.folder / "disk"
+    disk.mkdir()
+    try:
+        processes.mount(disk, 64)
+    except OSError as error:
+        pytest.skip(f"this system permits no disks of our own: {error}")
+
+    def wait_for(said: str) -> None:
+        wait_until(lambda: processes.log_tail("a").endswith(said), said)
+
+    # An empty one, too: its smallest size must not be taken for none.
+    processes.fill(disk)
+    processes.drain(disk)
+    processes.start("a", [*WRITE, str(disk)])
+    wait_for("written\n")
+    processes.fill(disk)
+    wait_for("No space left on device\n")
+    processes.drain(disk)
+    wait_for("written\n")
+    assert list(disk.iterdir()) == []
+    assert str(disk) not in Path("/proc/mounts").read_text()
+    processes.close()
+    assert not processes.folder.exists()
+
+
 def test_a_program_that_is_not_there_is_an_error_and_the_supervisor_goes_on(processes: Processes) -> None:
     with pytest.raises(OSError, match="No such file"):
         processes.start("a", ["/nowhere/mongod"])
