@@ -1,0 +1,212 @@
+"""Shell: one run: a world, a workload, faults, and the verdict."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import traceback
+from dataclasses import dataclass, field
+from random import Random
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Final
+from unittest.mock import patch
+
+from motorlite.testing.account import FinalState, StoredChunk, StoredFile
+from motorlite.testing.journal import Journal
+from tests.simulation.frozen import frozen
+from tests.simulation.loop import SimulationLoop
+from tests.simulation.world import World
+from tests.torture import workload
+from tests.torture.streams import Reader
+from tests.torture.workload import (
+    DATABASE,
+    OPTIONS,
+    Appends,
+    BulkWrites,
+    Counts,
+    Files,
+    Inserts,
+    Registers,
+    Tally,
+    Task,
+    Transfers,
+    prepare,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from motorlite._client.core import Core
+    from tests.simulation.network import Observer
+    from tests.simulation.storage import Storage
+
+KINDS: Final[tuple[type[Task], ...]] = (
+    *(Transfers, Transfers, Transfers, Inserts, Inserts, Counts, Counts),
+    *(BulkWrites, Files, Registers, Registers, Appends, Appends, Appends, Reader, Reader),
+)
+# Seconds between two operations of a task: enough for all to meet, few enough for a run of a second.
+PAUSES: Final = (0.0, 3.0)
+# Seconds until everything must work again, and until nothing may be left.
+RECOVERY: Final = 60.0
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a run came to.
+
+    Attributes:
+        seed: Its seed.
+        findings: What went wrong; empty if nothing did.
+        digest: The hash of its trace.
+        trace: The lines of its trace.
+        tally: Operations and errors.
+        seconds: Virtual time.
+        steps: Steps of the event loop.
+    """
+
+    seed: int
+    findings: list[str] = field(default_factory=list)
+    digest: str = ""
+    trace: Sequence[str] = ()
+    tally: Tally = field(default_factory=Tally)
+    seconds: float = 0.0
+    steps: int = 0
+
+
+class Simulation:
+    """One run.
+
+    Args:
+        seed: The seed of everything.
+        seconds: How long the workload runs, in virtual seconds.
+        rules: Rules of servers that are broken on purpose.
+        observe: Makes what looks at a client's connections, and at every step of the event loop.
+    """
+
+    def __init__(
+        self,
+        seed: int,
+        *,
+        seconds: float = 120.0,
+        rules: frozenset[str] = frozenset(),
+        observe: Callable[[Core], Observer] | None = None,
+    ) -> None:
+        self.seed = seed
+        self.seconds = seconds
+        self.rules = rules
+        self.outcome = Outcome(seed)
+        self.world: World
+        self.clients: list[Any] = []
+        self.tasks: list[Task] = []
+        self._observe = observe
+        self.chance = Random(f"run {seed}")
+
+    def run(self) -> Outcome:
+        """Run it to its end."""
+        with asyncio.Runner(loop_factory=SimulationLoop) as runner:
+            loop = runner.get_loop()
+            assert isinstance(loop, SimulationLoop)
+            loop.set_exception_handler(self._note)
+            clock = SimpleNamespace(monotonic=loop.time)
+            with (
+                frozen(self.seed, loop.time),
+                patch.object(workload, "PAUSES", PAUSES),
+                patch.object(workload, "time", clock),
+            ):
+                self.world = World(loop, self.seed, self.rules)
+                if self._observe is not None:
+                    loop.after_step, loop.before_time = self._step, self._quiet
+                try:
+                    runner.run(self._main())
+                except Exception as error:
+                    self._note(loop, {"exception": error})
+                finally:
+                    loop.after_step = loop.before_time = None
+        outcome, trace = self.outcome, self.world.trace
+        outcome.digest, outcome.trace = trace.digest(), trace.lines()
+        outcome.seconds, outcome.steps = loop.time(), loop.steps
+        return outcome
+
+    def _step(self) -> None:
+        for observer in self.world.observers:
+            observer.step()
+
+    def _quiet(self) -> None:
+        for observer in self.world.observers:
+            observer.quiet()
+
+    def _note(self, _loop: object, context: dict[str, Any]) -> None:
+        """The loop has an exception that no task takes."""
+        error = context.get("exception")
+        text = context["message"] if error is None else "".join(traceback.format_exception(error))
+        self.outcome.findings.append(f"in the event loop: {text}")
+
+    async def _main(self) -> None:
+        world, journal = self.world, Journal(self.world.loop.time)
+        world.start()
+        self.clients = [world.client(self._observe, **OPTIONS)]
+        client = self.clients[0]
+        await prepare(client, journal)
+        tally = self.outcome.tally
+        self.tasks = [
+            kind(client, journal, tally, f"{self.seed}-{number}", number) for number, kind in enumerate(KINDS)
+        ]
+        running = [asyncio.create_task(task.run()) for task in self.tasks]
+        await asyncio.sleep(self.seconds)
+        await self._finish(journal)
+        await asyncio.gather(*running)
+        for each in self.clients:
+            await each.close()
+        await asyncio.sleep(1)
+        for observer in world.observers:
+            observer.closed()
+        self.outcome.findings += tally.problems
+
+    async def _finish(self, journal: Journal) -> None:
+        writers = [task for task in self.tasks if not isinstance(task, Reader)]
+        readers = [task for task in self.tasks if isinstance(task, Reader)]
+        for task in writers:
+            task.is_over = True
+        await self._expect(lambda: [task.name for task in writers if not task.has_ended], "these tasks do not end")
+        last = f"{self.seed}-last"
+        operation = journal.begin(journal.new_process(), "insert", collection="inserts", ids=[last])
+        await self.clients[0][DATABASE].inserts.insert_one({"_id": last})
+        journal.end(operation, "ok")
+        await self._expect(
+            lambda: [task.name for task in readers if task.last_key != last], "these streams do not see the last change"
+        )
+        for reader in readers:
+            reader.is_over = True
+
+    async def _expect(self, wrong: Callable[[], list[Any]], what: str) -> None:
+        end = self.world.loop.time() + RECOVERY
+        while found := wrong():
+            if self.world.loop.time() > end:
+                self.outcome.findings.append(f"{what} after {RECOVERY:g} s: {found}")
+                return
+            await asyncio.sleep(0.05)
+
+
+def final_state(storage: Storage) -> FinalState:
+    """What a member has stored, as the account wants it."""
+
+    def documents(collection: str) -> list[dict[str, Any]]:
+        return list(storage.scan(f"{DATABASE}.{collection}", storage.last))
+
+    chunks = sorted(documents("fs.chunks"), key=lambda chunk: (chunk["files_id"], chunk["n"]))
+    digests = {each["_id"]: hashlib.sha256() for each in documents("fs.files")}
+    for chunk in chunks:
+        if chunk["files_id"] in digests:
+            digests[chunk["files_id"]].update(chunk["data"])
+    return FinalState(
+        documents={name: documents(name) for name in ("transfers", "inserts", "bulk")},
+        files=[
+            StoredFile(each["_id"], each["length"], each["chunkSize"], digests[each["_id"]].hexdigest())
+            for each in documents("fs.files")
+        ],
+        chunks=[StoredChunk(each["files_id"], each["n"], len(each["data"])) for each in chunks],
+        balances={each["_id"]: each["balance"] for each in documents("accounts")},
+        counters={each["_id"]: each["n"] for each in documents("counters")},
+        registers={each["_id"]: each["value"] for each in documents("registers")},
+        lists={each["_id"]: each["values"] for each in documents("lists")},
+    )
