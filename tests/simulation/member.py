@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 SET_NAME: Final = "simulated"
 _HELLOS: Final = frozenset({"hello", "isMaster", "ismaster"})
 _OVERLOADED: Final = 462
+# What a server says while it steps down, shuts down or recovers, and that it cannot reach another one.
+_FAILURES: Final = (6, 91, 189, 11600, 11602, 13436)
 _LABELS: Final = ("SystemOverloadedError", "RetryableError")
 # Seconds of work for a command, and for each document or operation in it.
 _COST: Final = 0.0002
@@ -107,6 +109,9 @@ class Node:
         self.clock_error: float = 0.0
         # Seconds that are added before each reply.
         self.slow_replies: float = 0.0
+        # The share of commands that are refused, and of replies before which the connection breaks.
+        self.failures: float = 0.0
+        self.lost_replies: float = 0.0
         self.station = Station()
         self.process: int = 0
         self.process_id = ObjectId(chance.randbytes(12))
@@ -150,6 +155,15 @@ class Node:
         for function, arguments in deferred:
             function(*arguments)
         self.network.flush()
+
+    def step_down(self, seconds: float) -> None:
+        """Stop being the primary for some time."""
+
+    def forget_cursors(self) -> None:
+        """Close all cursors."""
+
+    def forget_transactions(self) -> None:
+        """Abort all transactions."""
 
     def later(self, seconds: float, function: Callable[..., None], *arguments: Any) -> None:
         """Call a function later, unless the process ends before."""
@@ -310,6 +324,16 @@ class Member(Node):
         self.commands = Commands(self.replica, self.transactions, self.network.now, self.chance, self.rules)
         self.later(1.0, self._clean)
 
+    def step_down(self, seconds: float) -> None:
+        self.replica.step_down(seconds)
+
+    def forget_cursors(self) -> None:
+        self.commands.cursors.clear()
+
+    def forget_transactions(self) -> None:
+        self.transactions.clear()
+        self.poke()
+
     def _clean(self) -> None:
         if self.transactions.expire(self.network.now()):
             self.poke()
@@ -377,7 +401,10 @@ class Member(Node):
         if name not in _CHEAP:
             delay = self.station.admit(now, _COST + items * _COST_EACH)
         job = _Job(request, connection, request_id, is_answered, self.commands.run(request))
-        if delay is None:
+        if self.failures and self.chance.random() < self.failures:
+            error = CommandError(self.chance.choice(_FAILURES), "the server has failed the command")
+            self.later(0.0001, self._finish, job, error.reply(document))
+        elif delay is None:
             error = CommandError(_OVERLOADED, "the server has too much to do", _LABELS)
             self.later(0.0001, self._finish, job, error.reply(document))
         elif delay > until - now:
@@ -418,6 +445,9 @@ class Member(Node):
 
     def _finish(self, job: _Job, reply: Document) -> None:
         if not job.is_answered or job.connection.state.is_closed:
+            return
+        if self.lost_replies and self.chance.random() < self.lost_replies:
+            job.connection.reset()
             return
         reply = {**reply, **self._gossip()}
         if self.slow_replies:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import traceback
 from dataclasses import dataclass, field
 from random import Random
@@ -11,10 +10,11 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 from unittest.mock import patch
 
-from motorlite.testing.account import FinalState, StoredChunk, StoredFile
 from motorlite.testing.journal import Journal
+from tests.simulation.faults import Fault, Faults, draw
 from tests.simulation.frozen import frozen
 from tests.simulation.loop import SimulationLoop
+from tests.simulation.verdict import judge
 from tests.simulation.world import World
 from tests.torture import workload
 from tests.torture.streams import Reader
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from motorlite._client.core import Core
+    from motorlite.testing.journal import Entry
     from tests.simulation.network import Observer
-    from tests.simulation.storage import Storage
 
 KINDS: Final[tuple[type[Task], ...]] = (
     *(Transfers, Transfers, Transfers, Inserts, Inserts, Counts, Counts),
@@ -46,6 +46,8 @@ KINDS: Final[tuple[type[Task], ...]] = (
 )
 # Seconds between two operations of a task: enough for all to meet, few enough for a run of a second.
 PAUSES: Final = (0.0, 3.0)
+SECONDS: Final = 120.0
+"""How long a workload runs unless something else is asked for, in virtual seconds."""
 # Seconds until everything must work again, and until nothing may be left.
 RECOVERY: Final = 60.0
 
@@ -59,7 +61,7 @@ class Outcome:
         findings: What went wrong; empty if nothing did.
         digest: The hash of its trace.
         trace: The lines of its trace.
-        tally: Operations and errors.
+        entries: The journal.
         seconds: Virtual time.
         steps: Steps of the event loop.
     """
@@ -68,7 +70,7 @@ class Outcome:
     findings: list[str] = field(default_factory=list)
     digest: str = ""
     trace: Sequence[str] = ()
-    tally: Tally = field(default_factory=Tally)
+    entries: Sequence[Entry] = ()
     seconds: float = 0.0
     steps: int = 0
 
@@ -79,6 +81,9 @@ class Simulation:
     Args:
         seed: The seed of everything.
         seconds: How long the workload runs, in virtual seconds.
+        only: The numbers of the faults of the seed's plan that happen; None: all.
+        kinds: The numbers of the tasks in `KINDS` that run; None: all.
+        routers: Whether there are two routers in front of the members.
         rules: Rules of servers that are broken on purpose.
         observe: Makes what looks at a client's connections, and at every step of the event loop.
     """
@@ -87,19 +92,31 @@ class Simulation:
         self,
         seed: int,
         *,
-        seconds: float = 120.0,
+        seconds: float = SECONDS,
+        only: Sequence[int] | None = None,
+        kinds: Sequence[int] | None = None,
+        routers: bool = False,
         rules: frozenset[str] = frozenset(),
         observe: Callable[[Core], Observer] | None = None,
     ) -> None:
         self.seed = seed
         self.seconds = seconds
+        self.routers = routers
         self.rules = rules
+        self.plan: list[Fault] = draw(Random(f"faults {seed}"), SECONDS)
+        self.only = range(len(self.plan)) if only is None else only
+        self.kinds = range(len(KINDS)) if kinds is None else kinds
         self.outcome = Outcome(seed)
         self.world: World
         self.clients: list[Any] = []
         self.tasks: list[Task] = []
         self._observe = observe
         self.chance = Random(f"run {seed}")
+
+    @property
+    def chosen(self) -> list[tuple[int, Fault]]:
+        """The faults that happen, with their numbers."""
+        return [(number, self.plan[number]) for number in self.only]
 
     def run(self) -> Outcome:
         """Run it to its end."""
@@ -113,7 +130,7 @@ class Simulation:
                 patch.object(workload, "PAUSES", PAUSES),
                 patch.object(workload, "time", clock),
             ):
-                self.world = World(loop, self.seed, self.rules)
+                self.world = World(loop, self.seed, routers=self.routers, rules=self.rules)
                 if self._observe is not None:
                     loop.after_step, loop.before_time = self._step, self._quiet
                 try:
@@ -147,12 +164,13 @@ class Simulation:
         self.clients = [world.client(self._observe, **OPTIONS)]
         client = self.clients[0]
         await prepare(client, journal)
-        tally = self.outcome.tally
-        self.tasks = [
-            kind(client, journal, tally, f"{self.seed}-{number}", number) for number, kind in enumerate(KINDS)
-        ]
+        tally = Tally()
+        self.tasks = [KINDS[number](client, journal, tally, f"{self.seed}-{number}", number) for number in self.kinds]
+        faults = Faults(world, [fault for _, fault in self.chosen], self._cancel)
+        faults.start()
         running = [asyncio.create_task(task.run()) for task in self.tasks]
         await asyncio.sleep(self.seconds)
+        faults.heal()
         await self._finish(journal)
         await asyncio.gather(*running)
         for each in self.clients:
@@ -160,7 +178,14 @@ class Simulation:
         await asyncio.sleep(1)
         for observer in world.observers:
             observer.closed()
+        self.outcome.entries = journal.entries
+        primary = world.primary
+        assert primary is not None
+        self.outcome.findings += judge(journal.entries, primary.replica.storage)
         self.outcome.findings += tally.problems
+
+    def _cancel(self) -> None:
+        self.world.chance.choice(self.tasks).running.cancel()
 
     async def _finish(self, journal: Journal) -> None:
         writers = [task for task in self.tasks if not isinstance(task, Reader)]
@@ -185,28 +210,3 @@ class Simulation:
                 self.outcome.findings.append(f"{what} after {RECOVERY:g} s: {found}")
                 return
             await asyncio.sleep(0.05)
-
-
-def final_state(storage: Storage) -> FinalState:
-    """What a member has stored, as the account wants it."""
-
-    def documents(collection: str) -> list[dict[str, Any]]:
-        return list(storage.scan(f"{DATABASE}.{collection}", storage.last))
-
-    chunks = sorted(documents("fs.chunks"), key=lambda chunk: (chunk["files_id"], chunk["n"]))
-    digests = {each["_id"]: hashlib.sha256() for each in documents("fs.files")}
-    for chunk in chunks:
-        if chunk["files_id"] in digests:
-            digests[chunk["files_id"]].update(chunk["data"])
-    return FinalState(
-        documents={name: documents(name) for name in ("transfers", "inserts", "bulk")},
-        files=[
-            StoredFile(each["_id"], each["length"], each["chunkSize"], digests[each["_id"]].hexdigest())
-            for each in documents("fs.files")
-        ],
-        chunks=[StoredChunk(each["files_id"], each["n"], len(each["data"])) for each in chunks],
-        balances={each["_id"]: each["balance"] for each in documents("accounts")},
-        counters={each["_id"]: each["n"] for each in documents("counters")},
-        registers={each["_id"]: each["value"] for each in documents("registers")},
-        lists={each["_id"]: each["values"] for each in documents("lists")},
-    )

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from motorlite._base.values import Address
     from motorlite._client.core import Core
     from tests.simulation.loop import SimulationLoop
+    from tests.simulation.member import Node
     from tests.simulation.network import Observer
     from tests.support.clients import Client
 
@@ -55,12 +56,16 @@ class World:
     Args:
         loop: The loop of the simulation.
         seed: That of all that is random.
+        routers: Whether clients reach the members through two routers.
         rules: Rules of servers that are broken on purpose.
     """
 
-    def __init__(self, loop: SimulationLoop, seed: int, rules: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self, loop: SimulationLoop, seed: int, *, routers: bool = False, rules: frozenset[str] = frozenset()
+    ) -> None:
         self.loop = loop
         self.seed = seed
+        self.chance = Random(f"world {seed}")
         self.trace = Trace(loop)
         self.network = Network(loop, Random(f"network {seed}"), self.trace.record)
         self.members = [
@@ -80,6 +85,10 @@ class World:
         """The primary of the newest term, if one is alive."""
         found = [member for member in self.members if member.is_up and member.replica.is_primary]
         return max(found, key=lambda member: member.replica.term, default=None)
+
+    def behind(self, member: Member, _role: str) -> Node:
+        """The server that a fault of a member happens to."""
+        return member
 
     def client(self, observe: Callable[[Core], Observer] | None = None, **options: Any) -> Client:
         """A client in this world.

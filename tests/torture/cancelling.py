@@ -25,9 +25,10 @@ class Cancellable:
         self._cancel: Callable[[], object] | None = None
 
     def cancel(self) -> None:
-        """Cancel what runs now, if anything does."""
-        if self._cancel is not None:
-            self._cancel()
+        """Cancel what runs now, if anything does; once, since a second time would end a clean-up on asyncio."""
+        cancel, self._cancel = self._cancel, None
+        if cancel is not None:
+            cancel()
 
     async def run(self, step: Callable[[], Awaitable[None]]) -> None:
         """Run a step to its end, or until it is cancelled."""
