@@ -79,8 +79,18 @@ async def finish(chunks: AsyncCollection[Any], error: BaseException, work: Calla
             await work()
         except PyMongoError as failure:
             error.add_note(f"there may be chunks without a file in {chunks.full_name}: {failure}")
+        except BaseException as second:
+            # asyncio cancels a second time in spite of the shield.
+            second.add_note(f"there may be chunks without a file in {chunks.full_name}: their deletion was cancelled")
+            raise
     if scope.cancelled_caught:
         error.add_note(f"there may be chunks without a file in {chunks.full_name}: {LIMIT:g} s were not enough")
+
+
+def note_part(error: BaseException) -> None:
+    """Note in the error that ends a call of several operations that an earlier one has changed something."""
+    if isinstance(error, PyMongoError):
+        error.may_have_been_executed = True
 
 
 class Store:
@@ -171,14 +181,19 @@ class Store:
         """
         check_session(session)
         file, chunks = {"_id": equal(file_id)}, {"files_id": equal(file_id)}
+        count = 0
         try:
             deleted = await self.files.delete_one(file, session=session)
+            count = deleted.deleted_count
             found = await self.chunks.delete_many(chunks, session=session)
+            count += found.deleted_count
             if found.deleted_count and not deleted.deleted_count:
                 deleted = await self.files.delete_one(file, session=session)
                 if deleted.deleted_count:
                     await self.chunks.delete_many(chunks, session=session)
         except BaseException as error:
+            if count:
+                note_part(error)
             if is_cancellation(error, self.chunks):
                 await finish(self.chunks, error, partial(self._delete_orphans, [file_id], session))
             raise
@@ -199,14 +214,18 @@ class Store:
             file_ids = [file["_id"] for file in await files.to_list()]
         if not file_ids:
             return False
+        count = 0
         try:
             deleted = await self.files.delete_many({"_id": {"$in": file_ids}}, session=session)
+            count = deleted.deleted_count
             await self.chunks.delete_many({"files_id": {"$in": file_ids}}, session=session)
         except BaseException as error:
+            if count:
+                note_part(error)
             if is_cancellation(error, self.chunks):
                 await finish(self.chunks, error, partial(self._delete_orphans, file_ids, session))
             raise
-        return deleted.deleted_count > 0
+        return count > 0
 
     async def _delete_orphans(self, file_ids: list[Any], session: AsyncClientSession | None) -> None:
         """Delete the chunks of files that are gone. Their deletion may have been cancelled, and be carried out now."""
@@ -221,7 +240,11 @@ class Store:
     async def drop(self, session: AsyncClientSession | None) -> None:
         """Drop both collections, so that no file is left without chunks."""
         await self.files.drop(session)
-        await self.chunks.drop(session)
+        try:
+            await self.chunks.drop(session)
+        except PyMongoError as error:
+            note_part(error)
+            raise
 
     # --- indexes ---
 

@@ -23,7 +23,7 @@ from bson.objectid import ObjectId
 from motorlite._api.time_limits import within
 from motorlite._gridfs.errors import FileExists, NoFile
 from motorlite._gridfs.files import equal, file_document, this_upload
-from motorlite._gridfs.store import have_replies_arrived, is_cancellation
+from motorlite._gridfs.store import have_replies_arrived, is_cancellation, note_part
 from motorlite.errors import BulkWriteError, DuplicateKeyError, detached
 
 if TYPE_CHECKING:
@@ -218,9 +218,16 @@ class Upload:
                 await self._store.ensure_indexes(self._session)
                 await insert(what)
         except BaseException as error:
+            if self._has_stored:
+                note_part(error)
             self.failure = detached(error)
             self.was_refused = isinstance(error, Exception) and not is_cancellation(error, self._store.chunks)
             raise
+
+    @property
+    def _has_stored(self) -> bool:
+        """Whether the server has acknowledged chunks or the document, and they are not deleted."""
+        return not self._is_deleted and (self._stored > 0 or (self._document is not None and not self._in_doubt))
 
     async def _insert_chunks(self, batch: list[Document]) -> None:
         self._in_doubt = True
