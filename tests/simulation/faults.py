@@ -122,7 +122,7 @@ class Faults:
     def _begin(self, number: int, fault: Fault) -> None:
         if self._is_over:
             return
-        node = self._node(fault.role)
+        node = self._world.node(fault.role)
         self._world.trace.record("fault", fault.kind, node.name, fault.amount)
         undo = getattr(self, f"_{fault.kind.replace(' ', '_')}")(node, fault.amount, fault.until - fault.at)
         if undo is not None:
@@ -140,13 +140,6 @@ class Faults:
         self._is_over = True
         for number in sorted(self._undo):
             self._end(number)
-
-    def _node(self, role: str) -> Node:
-        world = self._world
-        primary = world.primary or world.members[0]
-        others = [member for member in world.members if member is not primary]
-        found = {"primary": primary, "first": others[0], "second": others[1]}[role]
-        return world.behind(found, role)
 
     # --- processes ---
 
@@ -219,7 +212,7 @@ class Faults:
     def _late(self, node: Node, amount: float, _seconds: float) -> Callable[[], None]:
         delays = self._world.network.delays
         delays[node.name] = amount
-        return partial(delays.pop, node.name, None)
+        return partial(delays.__delitem__, node.name)
 
     def _resets(self, node: Node, amount: float, _seconds: float) -> None:
         for connection in list(self._world.network.connections.values()):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import inf
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 import bson
 from bson.binary import Binary
@@ -16,6 +16,7 @@ from motorlite._wire import op_msg
 from motorlite._wire.frames import FrameReader
 from tests.simulation.commands import Commands, Request
 from tests.simulation.frozen import EPOCH
+from tests.simulation.network import Connection
 from tests.simulation.replication import Disk, Replica
 from tests.simulation.transactions import Transactions
 from tests.support.mongos.errors import CommandError
@@ -27,14 +28,18 @@ if TYPE_CHECKING:
     from motorlite._base.values import Address
     from tests.simulation.commands import Steps
     from tests.simulation.documents import Document
-    from tests.simulation.network import Connection, Network
+    from tests.simulation.network import Network
 
 SET_NAME: Final = "simulated"
 _HELLOS: Final = frozenset({"hello", "isMaster", "ismaster"})
-_OVERLOADED: Final = 462
+OVERLOADED: Final = 462
 # What a server says while it steps down, shuts down or recovers, and that it cannot reach another one.
 _FAILURES: Final = (6, 91, 189, 11600, 11602, 13436)
-_LABELS: Final = ("SystemOverloadedError", "RetryableError")
+# Errors of a getMore after which a change stream can go on elsewhere; other cursors do not look at the label.
+_RESUMABLE: Final = frozenset(
+    {6, 7, 63, 89, 91, 133, 150, 189, 234, 262, 9001, 10107, 11600, 11602, 13388, 13435, 13436}
+)
+LABELS: Final = ("SystemOverloadedError", "RetryableError")
 # Seconds of work for a command, and for each document or operation in it.
 _COST: Final = 0.0002
 _STATEMENTS: Final = ("documents", "updates", "deletes", "ops")
@@ -63,6 +68,20 @@ class Station:
         return ends - now
 
 
+class Forwarder(Protocol):
+    """What a command comes from that was passed on by a router."""
+
+    @property
+    def state(self) -> Any: ...
+
+    def reset(self) -> None: ...
+
+    def send_reply(self, reply: Document) -> None: ...
+
+
+Asker: TypeAlias = "Connection | Forwarder"
+
+
 @dataclass(slots=True, eq=False)
 class _Awaited:
     """A hello that is answered when something changes, or when its time is up."""
@@ -88,7 +107,7 @@ class _Job:
     """A command that is being executed."""
 
     request: Request
-    connection: Connection
+    connection: Asker
     request_id: int
     is_answered: bool
     steps: Steps
@@ -203,12 +222,15 @@ class Node:
             else:
                 self.receive(connection, message.request_id, document, is_answered=not message.more_to_come)
 
-    def receive(self, connection: Connection, request_id: int, document: Document, *, is_answered: bool) -> None:
+    def receive(self, connection: Asker, request_id: int, document: Document, *, is_answered: bool) -> None:
         """A command has arrived."""
         raise NotImplementedError
 
-    def answer(self, connection: Connection, request_id: int, reply: Document, flags: int = 0) -> None:
+    def answer(self, connection: Asker, request_id: int, reply: Document, flags: int = 0) -> None:
         """Send a reply."""
+        if not isinstance(connection, Connection):
+            connection.send_reply(reply)
+            return
         data = bytearray(op_msg.encode(request_id, bson.encode(reply), flags=flags))
         data[8:12] = request_id.to_bytes(4, "little", signed=True)
         connection.send(bytes(data))
@@ -389,7 +411,7 @@ class Member(Node):
 
     # --- commands ---
 
-    def receive(self, connection: Connection, request_id: int, document: Document, *, is_answered: bool) -> None:
+    def receive(self, connection: Asker, request_id: int, document: Document, *, is_answered: bool) -> None:
         if "$clusterTime" in document:
             self.replica.learn_time(document["$clusterTime"]["clusterTime"])
         name = next(iter(document))
@@ -405,7 +427,7 @@ class Member(Node):
             error = CommandError(self.chance.choice(_FAILURES), "the server has failed the command")
             self.later(0.0001, self._finish, job, error.reply(document))
         elif delay is None:
-            error = CommandError(_OVERLOADED, "the server has too much to do", _LABELS)
+            error = CommandError(OVERLOADED, "the server has too much to do", LABELS)
             self.later(0.0001, self._finish, job, error.reply(document))
         elif delay > until - now:
             error = CommandError(50, "operation exceeded time limit")
@@ -446,6 +468,8 @@ class Member(Node):
     def _finish(self, job: _Job, reply: Document) -> None:
         if not job.is_answered or job.connection.state.is_closed:
             return
+        if job.request.name == "getMore" and reply.get("code") in _RESUMABLE:
+            reply = {**reply, "errorLabels": [*reply.get("errorLabels", ()), "ResumableChangeStreamError"]}
         if self.lost_replies and self.chance.random() < self.lost_replies:
             job.connection.reset()
             return

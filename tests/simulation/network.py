@@ -362,9 +362,13 @@ class Network:
             connection.to_server.flush()
             connection.notice()
 
-    def packet(self, source: str, target: str, deliver: Callable[..., None], *arguments: Any) -> None:
-        """Send a message between servers, which may be lost."""
-        if not self.is_open(source, target) or (self.losses and self.chance.random() < self.losses):
+    def packet(
+        self, source: str, target: str, deliver: Callable[..., None], *arguments: Any, is_lossless: bool = False
+    ) -> None:
+        """Send a message between servers, which may be lost; only by a cut if `is_lossless`."""
+        if not self.is_open(source, target):
+            return
+        if self.losses and not is_lossless and self.chance.random() < self.losses:
             return
         self.call_at(self.now() + self.latency(source, target), deliver, *arguments)
 

@@ -45,7 +45,7 @@ KINDS: Final[tuple[type[Task], ...]] = (
     *(BulkWrites, Files, Registers, Registers, Appends, Appends, Appends, Reader, Reader),
 )
 # Seconds between two operations of a task: enough for all to meet, few enough for a run of a second.
-PAUSES: Final = (0.0, 3.0)
+PAUSES: Final = (0.0, 5.0)
 SECONDS: Final = 120.0
 """How long a workload runs unless something else is asked for, in virtual seconds."""
 # Seconds until everything must work again, and until nothing may be left.

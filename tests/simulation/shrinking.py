@@ -64,24 +64,28 @@ def shrink(case: Case, faults: int, tasks: int, fails: Callable[[Case], bool]) -
     before = None
     while before != case:
         before = case
-        case = _without(case, "faults", still_fails)
-        case = _without(case, "tasks", still_fails)
+        case = _fewer(case, case.faults or (), lambda case, faults: replace(case, faults=faults), still_fails)
+        case = _fewer(case, case.tasks or (), lambda case, tasks: replace(case, tasks=tasks), still_fails)
     return case
 
 
-def _without(case: Case, name: str, fails: Callable[[Case], bool]) -> Case:
+def _fewer(
+    case: Case,
+    items: Sequence[int],
+    make: Callable[[Case, Sequence[int]], Case],
+    fails: Callable[[Case], bool],
+) -> Case:
     """Remove as many items as possible: halves first, then quarters, down to single ones."""
-    items: tuple[int, ...] = tuple(getattr(case, name))
     size = max(1, len(items) // 2)
     while items:
         start = 0
         while start < len(items):
-            fewer = items[:start] + items[start + size :]
-            if (fewer or name == "faults") and fails(replace(case, **{name: fewer})):
+            fewer = (*items[:start], *items[start + size :])
+            if fails(make(case, fewer)):
                 items = fewer
             else:
                 start += size
         if size == 1:
             break
         size = max(1, size // 2)
-    return replace(case, **{name: items})
+    return make(case, tuple(items))

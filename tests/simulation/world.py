@@ -13,9 +13,10 @@ from motorlite._client.dependencies import Dependencies
 from tests.simulation.frozen import SimulatedRuntime, order_sets
 from tests.simulation.member import SET_NAME, Member
 from tests.simulation.network import Network
+from tests.simulation.router import Router
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from motorlite._base.values import Address
     from motorlite._client.core import Core
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from tests.simulation.network import Observer
     from tests.support.clients import Client
 
+ROUTERS: Final[tuple[Address, ...]] = (("r", 27017), ("s", 27017))
 ADDRESSES: Final[tuple[Address, ...]] = (("a", 27017), ("b", 27017), ("c", 27017))
 
 
@@ -72,13 +74,17 @@ class World:
             Member(address, ADDRESSES, self.network, Random(f"member {address[0]} {seed}"), rules)
             for address in ADDRESSES
         ]
+        self.routers = [
+            Router(address, self.members, self.network, Random(f"router {address[0]} {seed}"))
+            for address in (ROUTERS if routers else ())
+        ]
         self.observers: list[Observer] = []
         self._clients = 0
 
     def start(self) -> None:
         """Start all servers."""
-        for member in self.members:
-            member.start()
+        for node in (*self.members, *self.routers):
+            node.start()
 
     @property
     def primary(self) -> Member | None:
@@ -86,9 +92,13 @@ class World:
         found = [member for member in self.members if member.is_up and member.replica.is_primary]
         return max(found, key=lambda member: member.replica.term, default=None)
 
-    def behind(self, member: Member, _role: str) -> Node:
-        """The server that a fault of a member happens to."""
-        return member
+    def node(self, role: str) -> Node:
+        """The server in a role: ``primary``, ``first`` or ``second``, which are routers if there are any."""
+        primary = self.primary or self.members[0]
+        if role == "primary":
+            return primary
+        others: Sequence[Node] = self.routers or [member for member in self.members if member is not primary]
+        return others[("first", "second").index(role)]
 
     def client(self, observe: Callable[[Core], Observer] | None = None, **options: Any) -> Client:
         """A client in this world.
@@ -100,7 +110,8 @@ class World:
         self._clients += 1
         chance = Random(f"client {self._clients} {self.seed}")
         observer: Observer | None = None
-        hosts = ",".join(f"{host}:{port}" for host, port in ADDRESSES)
+        hosts = ",".join(f"{host}:{port}" for host, port in (ROUTERS if self.routers else ADDRESSES))
+        uri = f"mongodb://{hosts}/" + ("" if self.routers else f"?replicaSet={SET_NAME}")
         dependencies = Dependencies(
             runtime=SimulatedRuntime,
             connector=partial(self.network.connector, lambda: observer),
@@ -108,7 +119,7 @@ class World:
             below=chance.randrange,
             nonce=lambda: chance.randbytes(32),
         )
-        client = virtual.client(f"mongodb://{hosts}/?replicaSet={SET_NAME}", dependencies, **options)
+        client = virtual.client(uri, dependencies, **options)
         order_sets(client._core)
         if observe is not None:
             observer = observe(client._core)

@@ -240,6 +240,7 @@ class Counts(Task):
             after = await self.database.counters.find_one_and_update(
                 {"_id": counter}, {"$inc": {"n": 1}}, return_document=ReturnDocument.AFTER
             )
+            assert after is not None
             attempt.result["value"] = after["n"]
 
         await self.attempt("count", work, counter=counter)
