@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 from unittest.mock import patch
 
+from benchmarks.virtual import START
 from motorlite.testing.journal import Journal
 from tests.simulation.faults import Fault, Faults, draw
 from tests.simulation.frozen import frozen
@@ -141,7 +142,7 @@ class Simulation:
                     loop.after_step = loop.before_time = None
         outcome, trace = self.outcome, self.world.trace
         outcome.digest, outcome.trace = trace.digest(), trace.lines()
-        outcome.seconds, outcome.steps = loop.time(), loop.steps
+        outcome.seconds, outcome.steps = loop.time() - START, loop.steps
         return outcome
 
     def _step(self) -> None:
