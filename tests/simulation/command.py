@@ -7,8 +7,9 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from tests.simulation.run import KINDS, SECONDS, Simulation
+from tests.simulation.run import SECONDS, Simulation
 from tests.simulation.shrinking import Case, shrink
+from tests.simulation.workload import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from contextvars import Context
 
 _STEPS_AT_ONCE: Final = 100_000
+_FEW: Final = 50
 
 
 class LivelockError(RuntimeError):
@@ -44,6 +45,8 @@ class SimulationLoop(VirtualTimeLoop):
         self.steps: int = 0
         self._steps_at_once = 0
         self._tasks_made = 0
+        # Timers that were cancelled since the heap was last cleared of them.
+        self._cancelled = 0
         self.set_task_factory(self._make_task)  # type: ignore[arg-type]  # the stubs name its options
 
     def _make_task(
@@ -102,4 +105,12 @@ class SimulationLoop(VirtualTimeLoop):
             raise LivelockError(f"{self._steps_at_once} steps at {self._now}")
 
     def _timer_handle_cancelled(self, handle: Any) -> None:
-        """Cancelled timers leave the heap when their time comes."""
+        """Cancelled timers leave the heap when their time comes, or together when most timers are cancelled."""
+        scheduled: list[Any] = getattr(self, "_scheduled")  # noqa: B009
+        self._cancelled += 1
+        if self._cancelled > _FEW and 2 * self._cancelled > len(scheduled):
+            for each in scheduled:
+                each._scheduled = not each._cancelled
+            scheduled[:] = [each for each in scheduled if each._scheduled]
+            heapq.heapify(scheduled)
+            self._cancelled = 0

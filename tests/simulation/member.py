@@ -353,7 +353,7 @@ class Member(Node):
         self.commands.cursors.clear()
 
     def forget_transactions(self) -> None:
-        self.transactions.clear()
+        self.transactions.abort()
         self.poke()
 
     def _clean(self) -> None:

@@ -16,23 +16,11 @@ from tests.simulation.faults import Fault, Faults, draw
 from tests.simulation.frozen import frozen
 from tests.simulation.loop import SimulationLoop
 from tests.simulation.verdict import judge
-from tests.simulation.world import World
+from tests.simulation.workload import KINDS, options
+from tests.simulation.world import World, digest
 from tests.torture import workload
 from tests.torture.streams import Reader
-from tests.torture.workload import (
-    DATABASE,
-    OPTIONS,
-    Appends,
-    BulkWrites,
-    Counts,
-    Files,
-    Inserts,
-    Registers,
-    Tally,
-    Task,
-    Transfers,
-    prepare,
-)
+from tests.torture.workload import DATABASE, OPTIONS, Tally, Task, prepare
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -40,15 +28,13 @@ if TYPE_CHECKING:
     from motorlite._client.core import Core
     from motorlite.testing.journal import Entry
     from tests.simulation.network import Observer
+    from tests.support.clients import Client
 
-KINDS: Final[tuple[type[Task], ...]] = (
-    *(Transfers, Transfers, Transfers, Inserts, Inserts, Counts, Counts),
-    *(BulkWrites, Files, Registers, Registers, Appends, Appends, Appends, Reader, Reader),
-)
 # Seconds between two operations of a task: enough for all to meet, few enough for a run of a second.
 PAUSES: Final = (0.0, 5.0)
 SECONDS: Final = 120.0
 """How long a workload runs unless something else is asked for, in virtual seconds."""
+_CLIENTS: Final = 2
 # Seconds until everything must work again, and until nothing may be left.
 RECOVERY: Final = 60.0
 
@@ -109,7 +95,8 @@ class Simulation:
         self.kinds = range(len(KINDS)) if kinds is None else kinds
         self.outcome = Outcome(seed)
         self.world: World
-        self.clients: list[Any] = []
+        self.clients: list[Client] = []
+        self._plain: Client
         self.tasks: list[Task] = []
         self._observe = observe
         self.chance = Random(f"run {seed}")
@@ -140,8 +127,9 @@ class Simulation:
                     self._note(loop, {"exception": error})
                 finally:
                     loop.after_step = loop.before_time = None
-        outcome, trace = self.outcome, self.world.trace
-        outcome.digest, outcome.trace = trace.digest(), trace.lines()
+        outcome = self.outcome
+        outcome.trace = self.world.trace.lines()
+        outcome.digest = digest(outcome.trace)
         outcome.seconds, outcome.steps = loop.time() - START, loop.steps
         return outcome
 
@@ -162,11 +150,15 @@ class Simulation:
     async def _main(self) -> None:
         world, journal = self.world, Journal(self.world.loop.time)
         world.start()
-        self.clients = [world.client(self._observe, **OPTIONS)]
-        client = self.clients[0]
-        await prepare(client, journal)
+        self.clients = [world.client(self._observe, **options(self.chance)) for _ in range(_CLIENTS)]
+        # Of its own, as the options of the others may be too tight for a world that has just begun.
+        self._plain = world.client(**OPTIONS)
+        await prepare(self._plain, journal)
         tally = Tally()
-        self.tasks = [KINDS[number](client, journal, tally, f"{self.seed}-{number}", number) for number in self.kinds]
+        self.tasks = [
+            KINDS[number](self.clients[number % _CLIENTS], journal, tally, f"{self.seed}-{number}", number)
+            for number in self.kinds
+        ]
         faults = Faults(world, [fault for _, fault in self.chosen], self._cancel)
         faults.start()
         running = [asyncio.create_task(task.run()) for task in self.tasks]
@@ -174,7 +166,7 @@ class Simulation:
         faults.heal()
         await self._finish(journal)
         await asyncio.gather(*running)
-        for each in self.clients:
+        for each in (*self.clients, self._plain):
             await each.close()
         await asyncio.sleep(1)
         for observer in world.observers:
@@ -196,7 +188,7 @@ class Simulation:
         await self._expect(lambda: [task.name for task in writers if not task.has_ended], "these tasks do not end")
         last = f"{self.seed}-last"
         operation = journal.begin(journal.new_process(), "insert", collection="inserts", ids=[last])
-        await self.clients[0][DATABASE].inserts.insert_one({"_id": last})
+        await self._plain[DATABASE].inserts.insert_one({"_id": last})
         journal.end(operation, "ok")
         await self._expect(
             lambda: [task.name for task in readers if task.last_key != last], "these streams do not see the last change"

@@ -182,3 +182,14 @@ def test_the_first_writer_of_a_document_wins() -> None:
     assert not transactions.expire(LIFETIME / 2)
     assert transactions.expire(LIFETIME * 2)
     assert not transactions.is_locked("d.c", 5)
+
+
+def test_a_number_that_changed_nothing_still_ends_older_ones() -> None:
+    """Drivers rely on it: no write of an older number can come later."""
+    transactions = Transactions(Storage())
+    transactions.supersede(b"1", 8)
+    with pytest.raises(CommandError) as caught:
+        transactions.supersede(b"1", 7)
+    assert caught.value.code == 225
+    transactions.clear()
+    transactions.supersede(b"1", 7)

@@ -75,6 +75,8 @@ class Transactions:
         self._storage = storage
         self._open: dict[bytes, OpenTransaction] = {}
         self._locks: dict[Slot, bytes] = {}
+        # The latest number of each session: also of commands that changed nothing, which the log does not know.
+        self._latest: dict[bytes, int] = {}
 
     def __len__(self) -> int:
         return len(self._open)
@@ -84,7 +86,7 @@ class Transactions:
         known = self._open.get(session)
         if known is not None and known.number == number:
             raise CommandError(CONFLICTING_OPERATION_IN_PROGRESS, f"transaction {number} has already started")
-        self.end(session)
+        self.supersede(session, number)
         self._open[session] = transaction = OpenTransaction(self._storage, at, number, now)
         return transaction
 
@@ -111,9 +113,10 @@ class Transactions:
 
     def supersede(self, session: bytes, number: int) -> None:
         """A command with this number begins: it ends an older transaction, and is refused by a newer one."""
-        known = self._open.get(session)
-        if known is not None and known.number > number:
-            raise CommandError(TRANSACTION_TOO_OLD, f"{number} is older than {known.number} of its session")
+        latest = self._latest.get(session, 0)
+        if latest > number:
+            raise CommandError(TRANSACTION_TOO_OLD, f"{number} is older than {latest} of its session")
+        self._latest[session] = number
         self.end(session)
 
     def lock(self, session: bytes, transaction: OpenTransaction, namespace: str, identifier: Any) -> None:
@@ -146,7 +149,12 @@ class Transactions:
             self.end(session)
         return bool(late)
 
-    def clear(self) -> None:
+    def abort(self) -> None:
         """End all transactions."""
         self._open.clear()
         self._locks.clear()
+
+    def clear(self) -> None:
+        """Forget all that is only in memory: the member is no longer the primary that it was."""
+        self.abort()
+        self._latest.clear()
