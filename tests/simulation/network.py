@@ -27,6 +27,8 @@ _LATENCY: Final = 0.0005
 _JITTER: Final = 0.001
 # Bytes that a connection takes without being read at its other end: the buffers of two kernels.
 _CAPACITY: Final = 128 * 1024
+# Seconds until the keepalive of a client's socket looks whether a silent peer is still there.
+_KEEPALIVE: Final = 120.0
 
 
 class Server(Protocol):
@@ -238,12 +240,17 @@ class Connection(asyncio.Transport):
         if self.network.is_open(self.host, CLIENT):
             self._lose(ConnectionResetError("connection reset by peer"))
         else:
-            self._has_to_reset = True
+            self._forget()
 
     def vanish(self) -> None:
         """The server's end is gone, and the client does not hear of it until it sends something (half-open)."""
         self._end_at_server()
+        self._forget()
+
+    def _forget(self) -> None:
+        """The server's host knows nothing of the connection; the client's keepalive finds that out in the end."""
         self._has_to_reset = True
+        self.network.call_at(self.network.now() + _KEEPALIVE, self._lose, ConnectionResetError("connection reset"))
 
     def hang_up(self) -> None:
         """The server closes its end after what it has sent."""
