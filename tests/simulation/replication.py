@@ -75,7 +75,7 @@ class Replica:
         disk: Disk,
         *,
         send: Callable[..., None],
-        later: Callable[..., None],
+        later: Callable[..., object],
         now: Callable[[], float],
         wall: Callable[[], float],
         chance: Random,

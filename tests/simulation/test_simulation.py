@@ -55,16 +55,10 @@ def test_a_seed_is_one_run_in_every_process() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("rule", "kinds"),
-    [
-        (FORGETS_RETRIES, {"duplicate", "applied twice", "counter", "wrong value"}),
-        (LOSES_COMMITTED, {"lost", "lost append", "not linearizable"}),
-    ],
-)
-def test_a_broken_rule_of_servers_is_found(rule: str, kinds: set[str]) -> None:
+@pytest.mark.parametrize("rule", [FORGETS_RETRIES, LOSES_COMMITTED])
+def test_a_broken_rule_of_servers_is_found(rule: str) -> None:
     """The account of a world in which servers do not keep their word is not empty."""
-    assert any(Simulation(seed, rules=frozenset({rule})).run().findings for seed in range(1, 20)), kinds
+    assert any(Simulation(seed, rules=frozenset({rule})).run().findings for seed in range(1, 20))
 
 
 def test_every_kind_of_fault_is_drawn() -> None:
