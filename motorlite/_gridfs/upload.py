@@ -24,7 +24,7 @@ from motorlite._api.time_limits import within
 from motorlite._gridfs.errors import FileExists, NoFile
 from motorlite._gridfs.files import equal, file_document, this_upload
 from motorlite._gridfs.store import have_replies_arrived, is_cancellation, note_part
-from motorlite.errors import BulkWriteError, DuplicateKeyError, detached
+from motorlite.errors import AutoReconnect, BulkWriteError, DuplicateKeyError, detached
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -110,6 +110,12 @@ BATCH_CHUNKS: Final = 1000
 _DELETED_AT_ONCE: Final = 10_000
 
 _DUPLICATE_KEY: Final = 11000
+
+
+def _unknown() -> AutoReconnect:
+    error = AutoReconnect("the reply to the insertion of the file was lost: the file may be stored, now or later")
+    error.may_have_been_executed = True
+    return error
 
 
 @dataclass(slots=True, eq=False)
@@ -277,7 +283,8 @@ class Upload:
         with within(self.deadline):
             if self._in_doubt and not self._is_ordered and not await have_replies_arrived(self._store.chunks):
                 if self._document is not None:
-                    return  # it may be written later
+                    # It may be written later, and then needs its chunks.
+                    raise _unknown()
             elif self._document is not None:
                 await self._store.files.delete_one(this_upload(self._document), session=self._session)
                 self._in_doubt = False

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import motorlite
 from motorlite._gridfs import upload
-from motorlite.errors import PyMongoError
+from motorlite.errors import AutoReconnect, NetworkTimeout, PyMongoError
 from motorlite.testing.scripted import failure
 from tests.support.stored_files import stored_files
 
@@ -88,3 +89,17 @@ async def test_a_second_cancellation_ends_the_clean_up(is_upload: bool) -> None:
             await task
     (note,) = caught.value.__notes__
     assert note == "there may be chunks without a file in db.fs.chunks: their deletion was cancelled"
+
+
+async def test_an_upload_that_may_still_be_stored_is_not_given_up_silently() -> None:
+    """After the stream, nothing can come after an insertion whose reply was lost: `abort` cannot promise anything."""
+    async with stored_files() as (files, bucket, _):
+        stream = bucket.open_upload_stream_with_id(1, "f")
+        files.delays["insert fs.files"] = 100.0
+        with pytest.raises(NetworkTimeout) as caught, motorlite.timeout(0.5):
+            async with stream:
+                await stream.write(CONTENT)
+        assert caught.value.may_have_been_executed
+        with pytest.raises(AutoReconnect, match="the file may be stored, now or later") as refused:
+            await stream.abort()
+    assert refused.value.may_have_been_executed
