@@ -41,7 +41,7 @@ PARTS: Final = {
     "spec": f"{WORKERS} 3 tests/spec",
     "live": f"{WORKERS} 2 tests/live",
     "unit": f"{WORKERS} 2 tests/unit",
-    "sim": f"{WORKERS} 2 tests/sim",
+    "sim": f"{WORKERS} 2 tests/sim tests/simulation",
     "fuzz": f"{WORKERS} 2 tests/fuzz",
     "mypy": "mypy",
     "pyright": "pyright --verifytypes motorlite --ignoreexternal",
@@ -181,7 +181,7 @@ def mirrored(changed: Iterable[str], root: Path = REPOSITORY) -> list[str]:
     found: set[Path] = set()
     for path in (Path(name) for name in changed if name.endswith(".py")):
         if path.parts[0] == "tests":
-            if path.name.startswith("test_") and path.parts[1] in ("unit", "sim") and (root / path).exists():
+            if path.name.startswith("test_") and path.parts[1] in ("unit", "sim", "simulation", "fuzz") and (root / path).exists():
                 found.add(path)
         elif path.parts[0] == "motorlite":
             found.update(_tests_of(path, root))

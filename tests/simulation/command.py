@@ -7,6 +7,8 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+from tests.simulation.bugs import BUGS
+from tests.simulation.planting import MOST_SEEDS, search, watched
 from tests.simulation.run import SECONDS, Simulation
 from tests.simulation.shrinking import Case, shrink
 from tests.simulation.workload import KINDS
@@ -22,6 +24,8 @@ _SHOWN = 3
 def main(arguments: Sequence[str]) -> int:
     """Run what the arguments say; return 1 if a seed failed."""
     options = _parser().parse_args(arguments)
+    if options.bug is not None:
+        return _plant(options.bug, options.seconds)
     first, _, last = (options.seeds or f"{options.seed}-{options.seed}").partition("-")
     began, failed, seconds, count = time.perf_counter(), 0, 0.0, 0
     for seed in range(int(first), int(last) + 1):
@@ -50,7 +54,21 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--only", type=_numbers, help="the faults of the plan that happen, by number: 3,7; none: -")
     parser.add_argument("--tasks", type=_numbers, help=f"the tasks that run, by number: 0 to {len(KINDS) - 1}")
     parser.add_argument("--keep", action="store_true", help="do not look for the shortest plan that fails")
+    parser.add_argument("--bug", choices=sorted(BUGS), help="plant this bug, and count the seeds until it is noticed")
     return parser
+
+
+def _plant(bug: str, seconds: float) -> int:
+    """Print how many seeds a planted bug needs; return 1 if it needs too many."""
+    began = time.perf_counter()
+    found = search(bug, range(1, MOST_SEEDS + 1), seconds=seconds)
+    wall = time.perf_counter() - began
+    print(f"{bug}: {BUGS[bug].breaks}")
+    if found.finding is None:
+        print(f"not noticed in {found.seeds} seeds, in {wall:.1f} s")
+        return 1
+    print(f"noticed with seed {found.seeds}, in {wall:.1f} s: {found.finding}")
+    return 0
 
 
 def _numbers(text: str) -> tuple[int, ...]:
@@ -58,14 +76,16 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 
 def _run(case: Case) -> Outcome:
-    return simulation(case).run()
+    return watched(case.seed, **_arguments(case))
 
 
-def simulation(case: Case, **arguments: Any) -> Simulation:
+def _arguments(case: Case) -> dict[str, Any]:
+    return {"seconds": case.seconds, "only": case.faults, "kinds": case.tasks, "routers": case.routers}
+
+
+def simulation(case: Case) -> Simulation:
     """The run that a case describes."""
-    return Simulation(
-        case.seed, seconds=case.seconds, only=case.faults, kinds=case.tasks, routers=case.routers, **arguments
-    )
+    return Simulation(case.seed, **_arguments(case))
 
 
 def _show(case: Case, outcome: Outcome) -> None:

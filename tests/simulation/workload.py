@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from motorlite import InsertOne
 from motorlite.errors import PyMongoError
+from motorlite.retry import RetryBudget
+from tests.simulation.chores import Chores
 from tests.torture.streams import Reader
 from tests.torture.workload import (
     ACCOUNTS,
@@ -59,7 +61,7 @@ class Reads(Task):
 
 KINDS: Final[tuple[type[Task], ...]] = (
     *(Transfers, Transfers, Transfers, Inserts, Inserts, ClientInserts, Counts, Counts),
-    *(BulkWrites, Files, Registers, Registers, Appends, Appends, Appends, Reader, Reader, Reads),
+    *(BulkWrites, Files, Registers, Registers, Appends, Appends, Appends, Reader, Reader, Reads, Chores, Chores),
 )
 """The tasks of a run; each works with one of the clients in turn."""
 
@@ -71,6 +73,7 @@ def options(chance: Random) -> dict[str, Any]:
         "maxConnecting": chance.choice((1, 2, 8)),
         "serverMonitoringMode": chance.choice(("auto", "poll", "stream")),
         "timeoutMS": chance.choice((None, None, 2000, 10_000)),
+        "retry_budget": RetryBudget(chance.choice((2, 5, 1000))),
         "maxAdaptiveRetries": chance.choice((1, 5)),
         "retryReads": chance.random() < 0.9,
         "retryWrites": chance.random() < 0.9,
