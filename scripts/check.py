@@ -1,6 +1,6 @@
 """Runs the parts of `make test`, two at a time, or what a change needs before it is committed (`make quick`).
 
-    python -m scripts.check unit sim                        # these parts; all by default
+    python -m scripts.check unit sim                        # these parts; by default all but those on request
     python -m scripts.check --coverage                      # unit and sim together must reach the gate
     python -m scripts.check --quick                         # what differs from main, committed or not
     python -m scripts.check --quick motorlite/_pool/state.py
@@ -39,10 +39,12 @@ WORKERS: Final = f"{PYTEST} --dist worksteal -n"
 # What `python -m` runs, longest first, so that no long part starts last.
 PARTS: Final = {
     "spec": f"{WORKERS} 3 tests/spec",
-    "live": f"{WORKERS} 2 tests/live",
+    "live": f"{WORKERS} 2 tests/live --ignore=tests/live/test_differential.py",
+    # The short forms of what docs/reliability.md lists.
+    "trust": f"{WORKERS} 2 tests/torture tests/leaks tests/simulation tests/fuzz tests/live/test_differential.py "
+    "tests/sim/test_every_coroutine.py",
     "unit": f"{WORKERS} 2 tests/unit",
-    "sim": f"{WORKERS} 2 tests/sim tests/simulation",
-    "fuzz": f"{WORKERS} 2 tests/fuzz",
+    "sim": f"{WORKERS} 2 tests/sim --ignore=tests/sim/test_every_coroutine.py",
     "mypy": "mypy",
     "pyright": "pyright --verifytypes motorlite --ignoreexternal",
     # What reads and writes BSON, once more without its C extension.
@@ -56,11 +58,15 @@ PARTS: Final = {
     "bench-smoke": "benchmarks smoke",
 }
 ALONE: Final = ("bench-smoke",)
+# Run when they are named, as CI does: they take minutes, and look for what no other part finds.
+ON_REQUEST: Final = ("trust",)
 # What is the same on every event loop.
 ON_ASYNCIO: Final = ("pure-bson",)
 # The others repeat what these cover, against real servers, and measuring them would take minutes.
 MEASURED: Final = ("unit", "sim")
 
+# The folders of tests whose tests are run when they change.
+IN_VIRTUAL_TIME: Final = ("unit", "sim", "simulation", "fuzz")
 # The fast parts; `-x` because one failure is enough to go back to work.
 QUICK_PYTEST: Final = "pytest -q -x -p no:cacheprovider -m 'not slow'"
 QUICK: Final = {
@@ -181,7 +187,7 @@ def mirrored(changed: Iterable[str], root: Path = REPOSITORY) -> list[str]:
     found: set[Path] = set()
     for path in (Path(name) for name in changed if name.endswith(".py")):
         if path.parts[0] == "tests":
-            if path.name.startswith("test_") and path.parts[1] in ("unit", "sim", "simulation", "fuzz") and (root / path).exists():
+            if path.name.startswith("test_") and path.parts[1] in IN_VIRTUAL_TIME and (root / path).exists():
                 found.add(path)
         elif path.parts[0] == "motorlite":
             found.update(_tests_of(path, root))
@@ -219,7 +225,7 @@ def main() -> int:
     started, names, is_quick = time.monotonic(), arguments.names, arguments.quick
     if not is_quick and (unknown := set(names) - PARTS.keys()):
         parser.error(f"unknown parts: {', '.join(sorted(unknown))}")
-    chosen = {part: line for part, line in PARTS.items() if part in (names or PARTS)}
+    chosen = {part: line for part, line in PARTS.items() if (part in names if names else part not in ON_REQUEST)}
     if is_quick:
         chosen = quick_parts(names or changed_files())
     else:
