@@ -38,7 +38,7 @@ class Steps:
     def __init__(self, coroutine: Any, on_point: Callable[[int, Any], None]) -> None:
         self._coroutine = coroutine
         self._on_point = on_point
-        self.suspensions = 0
+        self.suspensions: int = 0
 
     def __await__(self) -> Generator[Any, Any, Any]:
         step: Callable[[], Any] = partial(self._coroutine.send, None)
