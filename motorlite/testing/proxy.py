@@ -315,9 +315,27 @@ class FaultProxy:
         if tasks:
             await asyncio.wait(tasks)
 
+    async def _readable(self, listener: socket.socket) -> None:
+        """Wait for a connection, without accepting it: `sock_accept` loses one when it is cancelled at that moment."""
+        future: asyncio.Future[None] = self._loop.create_future()
+
+        def wake() -> None:
+            if not future.done():
+                future.set_result(None)
+
+        self._loop.add_reader(listener, wake)
+        try:
+            await future
+        finally:
+            self._loop.remove_reader(listener)
+
     async def _accept(self, listener: socket.socket) -> None:
         while True:
-            client, _ = await self._loop.sock_accept(listener)
+            await self._readable(listener)
+            try:
+                client, _ = listener.accept()
+            except OSError:
+                continue  # the client has left already
             server = socket.socket()
             for each in (client, server):
                 each.setblocking(False)

@@ -74,13 +74,17 @@ class SocketPeer:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.socket = sock
         self._reader = FrameReader()
-        # The thread of a cancelled write may not have finished, and TLS takes one write at a time.
-        self._writing = threading.Lock()
+        # The thread of a cancelled read or write may not have finished, and TLS takes one write at a time.
+        self._reading, self._writing = threading.Lock(), threading.Lock()
 
     async def read(self) -> bytes | bytearray:
         return await to_thread.run_sync(self._read, abandon_on_cancel=True)
 
     def _read(self) -> bytes | bytearray:
+        with self._reading:
+            return self._next_frame()
+
+    def _next_frame(self) -> bytes | bytearray:
         while (frame := self._reader.next_frame()) is None:
             try:
                 count = self.socket.recv_into(self._reader.buffer())
@@ -102,7 +106,9 @@ class SocketPeer:
     async def close(self) -> None:
         with suppress(OSError):
             self.socket.shutdown(socket.SHUT_RDWR)  # wakes a thread that is using the socket
-        self.socket.close()
+        # TLS would go on with the number of the descriptor, which may be another socket's by then.
+        with self._reading, self._writing:
+            self.socket.close()
 
     async def say_goodbye(self) -> None:
         """End TLS properly, then close."""

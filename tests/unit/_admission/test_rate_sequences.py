@@ -164,14 +164,14 @@ class Rate(Machine):
             operation = ready[0]
             operation.waiting.turn = FakeWaiter()
             self.bucket.serve(self.now)
-            if operation.waiting.error is None and not operation.waiting.has_token:
+            self.collect()
+            if operation in self.waiting:
                 if self.now >= operation.until or self.bucket.due_at() > operation.until:
                     assert self.now + max(0.0, 1 - self.tokens) / RATE >= operation.until
                     self.waiting.remove(operation)
                     self.bucket.quit(operation.waiting)
                 else:
                     operation.wakes_at = self.bucket.wakes_at(operation.waiting, operation.until)
-            self.collect()
 
     def collect(self) -> None:
         """Learn who has a token, or was refused for another one."""

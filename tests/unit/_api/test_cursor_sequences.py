@@ -106,6 +106,8 @@ class Server(FakeExecutor):
         await Pause(for_server=True)
         (error, is_executed), self.fate = self.fate, (None, True)
         reply = self.reply(document) if is_executed else {}
+        if isinstance(error, CursorNotFound):
+            self.is_open = False
         if error is not None:
             raise error
         return reply
