@@ -93,7 +93,7 @@ def test_members_reach_each_other_through_their_proxies() -> None:
 def test_a_partition_and_a_full_disk(standalone: LocalServer) -> None:
     try:
         server = LocalServer.start("replicaset", nodes=3, proxied=True, disk_mb=128)
-    except OSError as error:
+    except PermissionError as error:
         pytest.skip(f"this system permits no disks of our own: {error}")
     with server:
         insert: dict[str, Any] = {"insert": "c", "documents": [{}], "writeConcern": {"w": 3, "wtimeout": 20_000}}

@@ -98,7 +98,7 @@ class Processes:
         while reply["number"] != number:  # it answers an order whose caller was interrupted
             reply = self._read()
         if "error" in reply:
-            raise OSError(reply["error"])
+            raise (OSError if reply["is_permitted"] else PermissionError)(reply["error"])
         return reply["value"]
 
     def _read(self) -> Any:

@@ -178,7 +178,7 @@ def main(owner: int) -> None:
             try:
                 value = getattr(supervisor, order.pop("order"))(**order)
             except OSError as error:
-                _answer({"number": number, "error": str(error)})
+                _answer({"number": number, "error": str(error), "is_permitted": not isinstance(error, PermissionError)})
             else:
                 _answer({"number": number, "value": value})
 
