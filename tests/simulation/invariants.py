@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 
 # Seconds by which an operation may outlive its deadline: the driver's margin for timers.
 _LATE: Final = 0.1
+# Owners are checked after each moment in which the client did something, and after each so many others: a timer of the
+# driver is nothing that its caller or its network sees.
+_STILL: Final = 64
 
 
 class Violation(AssertionError):
@@ -73,6 +76,9 @@ class Invariants:
         self.checks = 0
         self._now = now
         self._is_over = False
+        # Whether the client has done something since the owners of everything were last checked, and the moments.
+        self.has_moved = False
+        self._moments = 0
         self._by_task: dict[asyncio.Task[Any] | None, Running] = {}
         self._limits: dict[asyncio.Task[Any] | None, float] = {}
         self.pools = Pools(self)
@@ -124,9 +130,12 @@ class Invariants:
         """
         if self._is_over or not self._is_bound:
             return
-        self._times.settle()
-        self.pools.settle()
-        self.sessions.settle()
+        self._moments += 1
+        if self.has_moved or self._moments % _STILL == 0:
+            self.has_moved = False
+            self._times.settle()
+            self.pools.settle()
+            self.sessions.settle()
         now = self._now()
         for operation in self._by_task.values():
             expires_at = operation.run.call.deadline.expires_at
@@ -170,10 +179,12 @@ class Invariants:
 
     def opened(self, key: Hashable, address: Address) -> None:
         """Note a new connection, which the network knows by `key`."""
+        self.has_moved = True
         self.wire.links[key] = Link(address)
 
     def sent(self, key: Hashable, data: bytes) -> None:
         """Take the bytes that the client has written. Call it in the task that has written them."""
+        self.has_moved = True
         link = self.wire.links.get(key)
         for request in () if link is None else link.write(data, self._now()):
             assert link is not None
@@ -199,6 +210,7 @@ class Invariants:
 
     def received(self, key: Hashable, data: bytes) -> None:
         """Take the bytes that reach the client now."""
+        self.has_moved = True
         link = self.wire.links.get(key)
         if link is not None and link.is_open and not link.is_cut:
             for request in link.deliver(data):
@@ -206,6 +218,7 @@ class Invariants:
 
     def ended(self, key: Hashable, *, by_client: bool) -> None:
         """Note that the client has closed its end, or that the end of the other side has reached the client."""
+        self.has_moved = True
         link = self.wire.links.get(key)
         if link is not None:
             for request in link.end(by_client=by_client):
@@ -215,17 +228,20 @@ class Invariants:
 
     def begun(self, run: Run) -> Running:
         """Note an operation, which runs in the current task."""
+        self.has_moved = True
         operation = self._by_task[asyncio.current_task()] = Running(run)
         return operation
 
     def finished(self, operation: Running, *, has_succeeded: bool) -> None:
         """Note the end of an operation in the current task."""
+        self.has_moved = True
         self._by_task.pop(asyncio.current_task(), None)
         self.sessions.finished(operation)
         self.tokens.finished(operation, has_succeeded=has_succeeded)
 
     def tries(self, operation: Running, attempt: Attempt) -> Try:
         """Note the beginning of an attempt. It must be the first, or have a reason."""
+        self.has_moved = True
         one = Try(attempt)
         if operation.tries:
             judge_retry(self, operation, operation.tries[-1])
@@ -378,7 +394,7 @@ def _watched_attempt(original: _Attempt, clients: Sequence[Invariants]) -> Any:
             one.error = error
             raise
         finally:
-            one.is_over = True
+            one.is_over = watch.has_moved = True
 
     return attempt_
 

@@ -57,11 +57,22 @@ class Pools:
     watch: Watch
     # Requests that may still wait for a connection, with their pool.
     waiting: dict[Waiting, PoolState] = field(default_factory=dict)
+    # How many connections and requests each pool had in each place when it was last right.
+    _right: dict[PoolState, tuple[object, ...]] = field(default_factory=dict)
 
     def step(self) -> None:
-        """Check the state of each pool."""
+        """Check the state of each pool that has taken or given something."""
         for server in self.watch.core.topology.servers:
-            self._look(server.pool.state)
+            state = server.pool.state
+            limit, queue = state.limit, state.queue
+            seen = (
+                *(len(state.idle), len(state.in_use), len(state.pending), len(state.connecting)),
+                *(state.phase, queue.count, len(queue)),
+                None if limit is None else (limit.value, state.running),
+            )
+            if self._right.get(state) != seen:
+                self._look(state)
+                self._right[state] = seen
 
     def _look(self, state: PoolState) -> None:
         idle, in_use, pending, connecting = state.idle, state.in_use, state.pending, state.connecting
