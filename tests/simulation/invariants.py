@@ -138,7 +138,8 @@ class Invariants:
             self.sessions.settle()
         now = self._now()
         for operation in self._by_task.values():
-            expires_at = operation.run.call.deadline.expires_at
+            # One that begins too late, such as the abort of an upload whose time is over, fails at once.
+            expires_at = max(operation.run.call.deadline.expires_at, operation.began_at)
             if now > expires_at + _LATE:
                 name = operation.run.operation.name
                 self.report("deadline", f"{name} runs {now - expires_at:.3f} s after its deadline")
@@ -229,7 +230,7 @@ class Invariants:
     def begun(self, run: Run) -> Running:
         """Note an operation, which runs in the current task."""
         self.has_moved = True
-        operation = self._by_task[asyncio.current_task()] = Running(run)
+        operation = self._by_task[asyncio.current_task()] = Running(run, self._now())
         return operation
 
     def finished(self, operation: Running, *, has_succeeded: bool) -> None:

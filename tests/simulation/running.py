@@ -66,12 +66,14 @@ class Running:
 
     Attributes:
         run: The driver's state of it.
+        began_at: Loop time.
         tries: Its attempts, the newest last.
         permits: Why each attempt but the first was permitted.
         successes: How often it has paid into the budget for a success.
     """
 
     run: Run
+    began_at: float
     tries: list[Try] = field(default_factory=list)
     permits: list[str] = field(default_factory=list)
     successes: int = 0
