@@ -183,8 +183,18 @@ class Injector:
     def _cut(self, fault: Fault) -> None:
         self._proxy(fault).cut_after(fault.details["count"], fault.details["towards"])
 
+    def _lose_replies(self, fault: Fault) -> None:
+        # Whoever is the primary now or soon.
+        for proxy in self._server.proxies.values():
+            proxy.harms = fault.details["harms"]
+            proxy.lose_replies(*fault.details["commands"], times=fault.details["times"])
+
     def _mend(self, _fault: Fault) -> None:
         self._server.heal()
+
+    def _end_lost_replies(self, fault: Fault) -> None:
+        self.injected["replies lost"] = sum(proxy.counts.lost_replies for proxy in self._server.proxies.values())
+        self._mend(fault)
 
     # --- answers ---
 
@@ -278,6 +288,7 @@ class Injector:
         "refuse": _refuse,
         "black hole": _swallow,
         "cut in a frame": _cut,
+        "lose replies": _lose_replies,
         "step down": _step_down,
         "reconfigure": _reconfigure,
         "overload": _overload,
@@ -296,6 +307,7 @@ class Injector:
         **dict.fromkeys(("partition", "delay", "limit", "refuse", "black hole", "cut in a frame"), _mend),
         "reset": _mend,
         "hang up": _mend,
+        "lose replies": _end_lost_replies,
         "reconfigure": _configure_again,
         **dict.fromkeys(("overload", "refuse commands", "lose commands", "unsure write concern", "slow"), _succeed),
         "ask for authentication again": _succeed,

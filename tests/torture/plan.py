@@ -106,6 +106,11 @@ def _cut(chance: random.Random) -> Details:
     return {**_towards(chance), "harms": "clients", "count": chance.choice((1, 7, 15, 16, 17, 40, 200, 1_000, 5_000))}
 
 
+def _lost_commits(chance: random.Random) -> Details:
+    # A commit and its retry, which ask with_transaction what to do, and more than that, while several tasks commit.
+    return {"commands": ["commitTransaction"], "harms": "clients", "times": chance.choice((4, 12, 30))}
+
+
 def _weights(chance: random.Random) -> Details:
     """New priorities; a secondary may lose its vote, and then it has no priority either."""
     priorities = [chance.choice((0.5, 1, 2)) for _ in MEMBERS]
@@ -157,6 +162,8 @@ LANES: Final[Mapping[str, tuple[Card, ...]]] = {
         Card("black hole", 0.5, 4, _towards),
         Card("cut in a frame", 0.5, 3, _cut),
         Card("cut in a frame", 0.5, 3, _cut),
+        Card("lose replies", 1, 4, _lost_commits),
+        Card("lose replies", 1, 4, _lost_commits),
     ),
     "answers": (
         Card("step down", 0, 0, lambda chance: {"seconds": chance.randint(1, 4)}),
