@@ -217,18 +217,17 @@ class FaultProxy:
         """Let the server execute these commands, and reset the connection instead of passing on the reply.
 
         So the client cannot know whether they were executed. A failpoint with ``closeConnection`` closes the connection
-        before the server executes anything. Each call replaces the commands of the one before. Commands are not
-        recognised within TLS, nor if they are compressed and larger than 64 KiB.
+        before the server executes anything. Each call replaces the one before. Commands are not recognised within TLS,
+        nor if they are compressed and larger than 64 KiB.
 
         Args:
-            *commands: Their names, as servers know them: ``"commitTransaction"``, ``"findAndModify"``.
+            *commands: Their names, as servers know them: ``"commitTransaction"``, ``"findAndModify"``. None at all:
+                from now on, no reply is lost.
             times: How many replies are lost; None: all, until `heal`. With a retry, a client loses another one.
 
         Raises:
-            ValueError: No command is named, or `times` is less than 1.
+            ValueError: `times` is less than 1.
         """
-        if not commands:
-            raise ValueError("name at least one command whose replies are lost")
         if times is not None and times < 1:
             raise ValueError(f"times must be at least 1, not {times!r}")
         self._do(lambda: self._set_losing(frozenset(commands), inf if times is None else times))
@@ -335,7 +334,7 @@ class FaultProxy:
     async def _heal(self) -> None:
         self._faults = dict.fromkeys(self._faults, _HEALTHY)
         self._refuses = False
-        self._cut_off = self._losing = frozenset()
+        self._cut_off, self._losing = frozenset(), frozenset()
         await self._end([link for link in self._links if link.has_lost_bytes], is_reset=True)
         for link in self._links:
             link.left.clear()

@@ -184,17 +184,17 @@ class Injector:
         self._proxy(fault).cut_after(fault.details["count"], fault.details["towards"])
 
     def _lose_replies(self, fault: Fault) -> None:
-        # Whoever is the primary now or soon.
+        # Whoever is the primary now or soon. The end of a fault of the network ends this one too.
         for proxy in self._server.proxies.values():
-            proxy.harms = fault.details["harms"]
             proxy.lose_replies(*fault.details["commands"], times=fault.details["times"])
+
+    def _lose_no_replies(self, _fault: Fault) -> None:
+        for proxy in self._server.proxies.values():
+            proxy.lose_replies()
+        self.injected["replies lost"] = sum(proxy.counts.lost_replies for proxy in self._server.proxies.values())
 
     def _mend(self, _fault: Fault) -> None:
         self._server.heal()
-
-    def _end_lost_replies(self, fault: Fault) -> None:
-        self.injected["replies lost"] = sum(proxy.counts.lost_replies for proxy in self._server.proxies.values())
-        self._mend(fault)
 
     # --- answers ---
 
@@ -202,6 +202,12 @@ class Injector:
         seconds = fault.details["seconds"]
         order = {"replSetStepDown": seconds, "secondaryCatchUpPeriodSecs": 0, "force": True}
         self._command(order, self._roles()[PRIMARY])
+
+    def _abort_transactions(self, fault: Fault) -> None:
+        """As an operator does, or the server after a while: also those that are just about to be committed."""
+        primary = self._roles()[PRIMARY]
+        for _ in range(fault.details["times"]):
+            self._command({"killAllSessions": []}, primary)
 
     def _reconfigure(self, fault: Fault) -> None:
         members: list[Document] = []
@@ -290,6 +296,7 @@ class Injector:
         "cut in a frame": _cut,
         "lose replies": _lose_replies,
         "step down": _step_down,
+        "abort transactions": _abort_transactions,
         "reconfigure": _reconfigure,
         "overload": _overload,
         "refuse commands": _refuse_commands,
@@ -307,7 +314,7 @@ class Injector:
         **dict.fromkeys(("partition", "delay", "limit", "refuse", "black hole", "cut in a frame"), _mend),
         "reset": _mend,
         "hang up": _mend,
-        "lose replies": _end_lost_replies,
+        "lose replies": _lose_no_replies,
         "reconfigure": _configure_again,
         **dict.fromkeys(("overload", "refuse commands", "lose commands", "unsure write concern", "slow"), _succeed),
         "ask for authentication again": _succeed,

@@ -1,7 +1,8 @@
 """Pure: the faults of a run, drawn from its seed.
 
-A plan has four lanes, and each lane has one fault at a time: what happens to the processes of members, to the network,
-what members answer, and what happens to the client. So up to four faults meet, one of each kind. Each lane deals its
+A plan has five lanes, and each lane has one fault at a time: what happens to the processes of members, to the network,
+what members answer, which of their answers are lost, and what happens to the client. So up to five faults meet, one of
+each lane. Each lane deals its
 kinds like a deck of cards, so that even a short run has many of them, and a long one all in equal numbers.
 
 Members are named by what they are when the fault begins (`PRIMARY`, `FIRST`, `SECOND`: the primary, and the secondaries
@@ -106,9 +107,9 @@ def _cut(chance: random.Random) -> Details:
     return {**_towards(chance), "harms": "clients", "count": chance.choice((1, 7, 15, 16, 17, 40, 200, 1_000, 5_000))}
 
 
-def _lost_commits(chance: random.Random) -> Details:
-    # A commit and its retry, which ask with_transaction what to do, and more than that, while several tasks commit.
-    return {"commands": ["commitTransaction"], "harms": "clients", "times": chance.choice((4, 12, 30))}
+def _lost_replies(*commands: str) -> Callable[[random.Random], Details]:
+    """Several in a row: what a driver does after it has lost the reply to its retry, too, is worth a look."""
+    return lambda chance: {"commands": commands, "times": chance.choice((4, 8, 16))}
 
 
 def _weights(chance: random.Random) -> Details:
@@ -162,8 +163,6 @@ LANES: Final[Mapping[str, tuple[Card, ...]]] = {
         Card("black hole", 0.5, 4, _towards),
         Card("cut in a frame", 0.5, 3, _cut),
         Card("cut in a frame", 0.5, 3, _cut),
-        Card("lose replies", 1, 4, _lost_commits),
-        Card("lose replies", 1, 4, _lost_commits),
     ),
     "answers": (
         Card("step down", 0, 0, lambda chance: {"seconds": chance.randint(1, 4)}),
@@ -173,7 +172,14 @@ LANES: Final[Mapping[str, tuple[Card, ...]]] = {
         Card("lose commands", 1, 4, _lost_commands),
         Card("unsure write concern", 1, 4, _unsure),
         Card("slow", 1, 4, _slow),
+        Card("abort transactions", 0, 0, lambda chance: {"times": chance.choice((3, 10))}),
+        Card("abort transactions", 0, 0, lambda chance: {"times": chance.choice((3, 10))}),
         Card("ask for authentication again", 1, 4, lambda chance: {"probability": chance.choice((0.1, 0.5))}),
+    ),
+    "replies": (
+        Card("lose replies", 2, 8, _lost_replies("commitTransaction")),
+        Card("lose replies", 2, 8, _lost_replies("commitTransaction")),
+        Card("lose replies", 1, 3, _lost_replies("insert", "update", "delete", "findAndModify")),
     ),
     "client": (
         Card("cancel", 1, 5, _rate),

@@ -410,8 +410,12 @@ def test_what_is_no_command(data: bytes) -> None:
     assert command_name(PING) == command_name(PING[:40]) == command_name(compress(PING, Zlib(-1))) == "ping"
 
 
-def test_lost_replies_of_what(proxy: FaultProxy) -> None:
-    with pytest.raises(ValueError, match="at least one command"):
-        proxy.lose_replies()
+def test_no_replies_are_lost_any_more(proxy: FaultProxy, client: socket.socket) -> None:
+    proxy.lose_replies("ping")
+    proxy.lose_replies()
+    assert said(client, PING) == PING
+
+
+def test_how_many_replies_are_lost(proxy: FaultProxy) -> None:
     with pytest.raises(ValueError, match="at least 1, not 0"):
         proxy.lose_replies("ping", times=0)
