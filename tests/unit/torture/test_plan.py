@@ -78,8 +78,7 @@ def test_two_minutes_lose_replies_of_commits(seed: int) -> None:
 
 
 def test_every_kind_can_be_injected() -> None:
-    assert Injector._beginnings.keys() == KINDS
-    assert Injector._ends.keys() <= KINDS
+    assert Injector.acts.keys() == KINDS
 
 
 def test_a_fault_is_one_line() -> None:
