@@ -83,6 +83,11 @@ def _one_and_clients(chance: random.Random) -> Details:
     return {"groups": [[chance.choice(MEMBERS)], [CLIENTS]]}
 
 
+def _primary_and_clients(_chance: random.Random) -> Details:
+    """What the primary goes on to execute for a second is rolled back, unless a majority has confirmed it."""
+    return {"groups": [[PRIMARY, CLIENTS], [FIRST, SECOND]]}
+
+
 def _one_alone(chance: random.Random) -> Details:
     alone = _member(chance)["member"]
     others = [host for host in MEMBERS if host != alone]
@@ -155,6 +160,7 @@ LANES: Final[Mapping[str, tuple[Card, ...]]] = {
         Card("partition", 1, 6, _two_members),
         Card("partition", 1, 6, _one_and_clients),
         Card("partition", 1, 6, _one_alone),
+        Card("partition", 3, 6, _primary_and_clients),
         Card("delay", 1, 4, _delay),
         Card("limit", 1, 4, _limit),
         Card("reset", 0, 0, _traffic),

@@ -9,7 +9,7 @@ import pytest
 
 from motorlite import AsyncMongoClient
 from tests.torture.faults import Injector
-from tests.torture.plan import CLIENTS, LANES, MEMBERS, PAUSES, client_options, plan
+from tests.torture.plan import CLIENTS, FIRST, LANES, MEMBERS, PAUSES, PRIMARY, SECOND, client_options, plan
 from tests.torture.workload import OPTIONS
 
 TEN_MINUTES = 600
@@ -67,6 +67,19 @@ def test_partitions_name_each_host_once(seed: int) -> None:
             assert len(hosts) == len(set(hosts)) >= 2
             assert {*hosts} <= {*MEMBERS, CLIENTS}
             assert len(fault.details["groups"]) == 2
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_ten_minutes_leave_primaries_alone_with_their_clients(seed: int) -> None:
+    """Long enough for an election, and sometimes by themselves: a frozen primary writes nothing that could be lost."""
+    faults = plan(seed, TEN_MINUTES)
+    frozen = [fault for fault in faults if fault.lane == "process" and fault.details["member"] == PRIMARY]
+    found = [
+        fault
+        for fault in faults
+        if fault.details.get("groups") == [[PRIMARY, CLIENTS], [FIRST, SECOND]] and fault.until - fault.at > 2
+    ]
+    assert [each for each in found if not any(each.at < other.until and other.at < each.until for other in frozen)]
 
 
 @pytest.mark.parametrize("seed", range(20))
