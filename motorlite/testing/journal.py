@@ -240,7 +240,8 @@ class Journal:
 
         It ends as ``ok``, or with the error that leaves the block: as ``failed`` if the error has an attribute
         `may_have_been_executed` that is False, as the driver's errors may have, and as ``unknown`` otherwise, also when
-        the block is cancelled.
+        the block is cancelled. Such an error speaks of one call of the driver, or of one transaction; a block of
+        several calls needs `begin` and `end`.
 
         Yields:
             The details that the operation ends with, for the block to fill in.

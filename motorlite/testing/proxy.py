@@ -20,8 +20,8 @@ from math import inf
 from typing import TYPE_CHECKING, Final, Literal, Self, TypeAlias
 
 from motorlite._wire.compression import decompress, make_compressors
-from motorlite._wire.frames import HEADER, MAX_MESSAGE_SIZE, OP_COMPRESSED, OP_MSG
-from motorlite._wire.op_msg import START_SIZE
+from motorlite._wire.frames import HEADER, HEADER_SIZE, MAX_MESSAGE_SIZE, OP_COMPRESSED, OP_MSG
+from motorlite._wire.op_msg import MORE_TO_COME, START_SIZE
 from motorlite.errors import ProtocolError
 from motorlite.testing.server.mongod_processes import free_port
 
@@ -515,7 +515,7 @@ class _Cut(Exception):
 
 
 def command_name(data: bytes) -> str | None:
-    """The name of the command that a request begins with; None if `data` is not the beginning of a request."""
+    """The name of the command that a request begins with; None if `data` does not begin one that has a reply."""
     try:
         *_, response_to, op_code = HEADER.unpack_from(data)
         if response_to or op_code not in (OP_MSG, OP_COMPRESSED):
@@ -524,6 +524,8 @@ def command_name(data: bytes) -> str | None:
     except (struct.error, ProtocolError):
         return None
     if HEADER.unpack_from(message)[3] != OP_MSG or message[START_SIZE - 1 : START_SIZE] != b"\0":
+        return None
+    if message[HEADER_SIZE] & MORE_TO_COME:
         return None
     return bytes(message[NAME_OFFSET : NAME_OFFSET + LONGEST_NAME]).partition(b"\0")[0].decode(errors="replace")
 

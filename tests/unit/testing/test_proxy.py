@@ -400,6 +400,8 @@ def test_replies_are_lost_until_the_fault_ends(proxy: FaultProxy, client: socket
         # A reply, a message that begins with a sequence of documents, one of another protocol, and a part of one.
         PING[:8] + b"\x01" + PING[9:],
         PING[:20] + b"\x01" + PING[21:],
+        # One that has no reply.
+        PING[:16] + b"\x02" + PING[17:],
         PING[:12] + struct.pack("<i", 2004) + PING[16:],
         compress(PING, Zlib(-1))[:40],
         compress(PING, Zlib(-1))[:20],
