@@ -160,7 +160,8 @@ LANES: Final[Mapping[str, tuple[Card, ...]]] = {
         Card("partition", 1, 6, _two_members),
         Card("partition", 1, 6, _one_and_clients),
         Card("partition", 1, 6, _one_alone),
-        Card("partition", 3, 6, _primary_and_clients),
+        # Long enough for an election even if one of the others is just starting.
+        Card("partition", 4, 8, _primary_and_clients),
         Card("delay", 1, 4, _delay),
         Card("limit", 1, 4, _limit),
         Card("reset", 0, 0, _traffic),
