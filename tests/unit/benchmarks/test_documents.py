@@ -12,7 +12,8 @@ def test_documents_have_about_180_bytes() -> None:
 def test_messages_arrive_in_any_pieces() -> None:
     sent = [message({"find": "a" * number}, number) for number in range(3)]
     for size in (1, 7, 1_000):
-        received, found = bytearray(), []
+        received = bytearray()
+        found: list[bytes] = []
         data = b"".join(sent)
         for at in range(0, len(data), size):
             received += data[at : at + size]
