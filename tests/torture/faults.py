@@ -67,6 +67,8 @@ class Injector:
         self._down: set[Address] = set()
         # The member that a fault has chosen.
         self._chosen: dict[Fault, Address] = {}
+        # The fault that loses replies now.
+        self._losing: Fault | None = None
         self._configuration: Document = server.command({"replSetGetConfig": 1})["config"]
 
     def begin(self, fault: Fault) -> None:
@@ -187,17 +189,23 @@ class Injector:
         self._proxy(fault).cut_after(fault.details["count"], fault.details["towards"])
 
     def _lose_replies(self, fault: Fault) -> None:
-        # Whoever is the primary now or soon. The end of a fault of the network ends this one too.
+        self._losing = fault
+        # Whoever is the primary now or soon.
         for proxy in self._server.proxies.values():
             proxy.lose_replies(*fault.details["commands"], times=fault.details["times"])
 
     def _lose_no_replies(self, _fault: Fault) -> None:
+        self._losing = None
         for proxy in self._server.proxies.values():
             proxy.lose_replies()
         self.injected["replies lost"] = sum(proxy.counts.lost_replies for proxy in self._server.proxies.values())
 
     def _mend(self, _fault: Fault) -> None:
         self._server.heal()
+        for proxy in self._server.proxies.values():
+            proxy.harms = "all"
+        if self._losing is not None:  # healed too, but not over yet
+            self._lose_replies(self._losing)
 
     # --- answers ---
 
