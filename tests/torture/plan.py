@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 PRIMARY, FIRST, SECOND, CLIENTS = "primary", "first secondary", "second secondary", "clients"
 MEMBERS: Final = (PRIMARY, FIRST, SECOND)
 
-# Seconds before the first fault, and after the last one.
-LEAD: Final = 1.0
+# Seconds before the first lost reply, and before the first of all other faults: among these, few transactions come as
+# far as their commit.
+LEAD, CALM = 1.0, 7.0
 # Pauses between two faults of a lane, in seconds.
 PAUSES: Final = (0.5, 4.0)
 
@@ -221,7 +222,7 @@ def plan(seed: int, seconds: float) -> list[Fault]:
 
 
 def _lane(chance: random.Random, lane: str, seconds: float) -> Iterator[Fault]:
-    at = LEAD + chance.uniform(0, PAUSES[1])
+    at = (LEAD if lane == "replies" else CALM) + chance.uniform(0, PAUSES[1])
     while True:
         deck = list(LANES[lane])
         chance.shuffle(deck)

@@ -9,7 +9,7 @@ import pytest
 
 from motorlite import AsyncMongoClient
 from tests.torture.faults import Injector
-from tests.torture.plan import CLIENTS, FIRST, LANES, MEMBERS, PAUSES, PRIMARY, SECOND, client_options, plan
+from tests.torture.plan import CALM, CLIENTS, FIRST, LANES, MEMBERS, PAUSES, PRIMARY, SECOND, client_options, plan
 from tests.torture.workload import OPTIONS
 
 TEN_MINUTES = 600
@@ -90,10 +90,17 @@ def test_two_minutes_lose_replies_of_commits(seed: int) -> None:
     assert all(fault.details["times"] >= 4 for fault in found)
 
 
+def test_at_first_only_replies_are_lost() -> None:
+    faults = [fault for seed in range(20) for fault in plan(seed, 60) if fault.at < CALM]
+    assert {fault.lane for fault in faults} == {"replies"}
+    assert len(faults) >= 20
+
+
 def test_every_kind_can_be_injected() -> None:
     assert Injector.acts.keys() == KINDS
 
 
 def test_a_fault_is_one_line() -> None:
     (first, *_) = plan(1, 60)
-    assert str(first) == "   2.19 to    5.64  client   cancel per_second=5"
+    expected = "   4.92 to    8.30  replies  lose replies commands=('commitTransaction',), times=4"
+    assert str(first) == expected
