@@ -113,9 +113,13 @@ def _cut(chance: random.Random) -> Details:
     return {**_towards(chance), "harms": "clients", "count": chance.choice((1, 7, 15, 16, 17, 40, 200, 1_000, 5_000))}
 
 
-def _lost_replies(*commands: str) -> Callable[[random.Random], Details]:
-    """Several in a row: what a driver does after it has lost the reply to its retry, too, is worth a look."""
-    return lambda chance: {"commands": commands, "times": chance.choice((4, 8, 16))}
+def _lost_commits(_chance: random.Random) -> Details:
+    """All of them: tasks that commit at the same time would share a number, and hardly one would lose its retry too."""
+    return {"commands": ["commitTransaction"], "times": None}
+
+
+def _lost_writes(chance: random.Random) -> Details:
+    return {"commands": ["insert", "update", "delete", "findAndModify"], "times": chance.choice((4, 8, 16))}
 
 
 def _weights(chance: random.Random) -> Details:
@@ -185,9 +189,9 @@ LANES: Final[Mapping[str, tuple[Card, ...]]] = {
         Card("ask for authentication again", 1, 4, lambda chance: {"probability": chance.choice((0.1, 0.5))}),
     ),
     "replies": (
-        Card("lose replies", 2, 8, _lost_replies("commitTransaction")),
-        Card("lose replies", 2, 8, _lost_replies("commitTransaction")),
-        Card("lose replies", 1, 3, _lost_replies("insert", "update", "delete", "findAndModify")),
+        Card("lose replies", 2, 6, _lost_commits),
+        Card("lose replies", 2, 6, _lost_commits),
+        Card("lose replies", 1, 3, _lost_writes),
     ),
     "client": (
         Card("cancel", 1, 5, _rate),

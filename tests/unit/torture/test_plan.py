@@ -84,10 +84,10 @@ def test_ten_minutes_leave_primaries_alone_with_their_clients(seed: int) -> None
 
 @pytest.mark.parametrize("seed", range(20))
 def test_two_minutes_lose_replies_of_commits(seed: int) -> None:
-    """Several in a row, because the first retry of a commit asks nothing of with_transaction."""
-    found = [fault for fault in plan(seed, 120) if fault.details.get("commands") == ("commitTransaction",)]
+    """All for some seconds, because the first retry of a commit asks nothing of with_transaction."""
+    found = [fault for fault in plan(seed, 120) if fault.details.get("commands") == ["commitTransaction"]]
     assert sum(fault.until - fault.at for fault in found) > 20
-    assert all(fault.details["times"] >= 4 for fault in found)
+    assert all(fault.details["times"] is None for fault in found)
 
 
 def test_at_first_only_replies_are_lost() -> None:
@@ -102,5 +102,4 @@ def test_every_kind_can_be_injected() -> None:
 
 def test_a_fault_is_one_line() -> None:
     (first, *_) = plan(1, 60)
-    expected = "   4.92 to    8.30  replies  lose replies commands=('commitTransaction',), times=4"
-    assert str(first) == expected
+    assert str(first) == "   4.92 to    7.84  replies  lose replies commands=['commitTransaction'], times=None"
