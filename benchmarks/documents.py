@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import struct
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import bson
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 DATABASE = "motorlite_test_benchmarks"
 COLLECTION = "point_reads"
@@ -59,6 +62,17 @@ def find_messages() -> list[bytes]:
         )
         for number in range(DOCUMENTS)
     ]
+
+
+def messages_in(received: bytearray) -> Iterator[bytes]:
+    """The whole messages that have arrived, which are taken out of `received`."""
+    while len(received) >= 4:
+        length = int.from_bytes(received[:4], "little")
+        if len(received) < length:
+            return
+        found = bytes(received[:length])
+        del received[:length]
+        yield found
 
 
 def reply_to(message: bytes, body: bytes) -> bytes:

@@ -13,7 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 import bson
 
-from benchmarks.documents import COLLECTION, DATABASE, HEADER, HELLO, MORE_TO_COME, OP_QUERY, document, reply_to
+from benchmarks.documents import (
+    COLLECTION,
+    DATABASE,
+    HEADER,
+    HELLO,
+    MORE_TO_COME,
+    OP_QUERY,
+    document,
+    messages_in,
+    reply_to,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -57,14 +67,8 @@ class Peer(asyncio.Protocol):
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        received = self._received
-        received += data
-        while len(received) >= 4:
-            length = int.from_bytes(received[:4], "little")
-            if len(received) < length:
-                return
-            message = bytes(received[:length])
-            del received[:length]
+        self._received += data
+        for message in messages_in(self._received):
             reply = self._answer(message)
             if reply:
                 self._transport.write(reply)

@@ -43,12 +43,13 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 __all__ = [
     "Begun",
@@ -158,10 +159,10 @@ class Journal:
     Use it as a context manager, or call `close`::
 
         with Journal(time.monotonic, "journal.jsonl") as journal:
-            process = journal.new_process()
-            operation = journal.begin(process, "insert", collection="orders", ids=[7])
-            ...
-            journal.end(operation, "ok")
+            with journal.operation(journal.new_process(), "insert", collection="orders", ids=[7]):
+                await orders.insert_one({"_id": 7})
+
+    `begin` and `end` do the same in two steps, for a caller that knows better what became of the operation.
 
     A journal whose file exists goes on where the file ends: `entries` has what was in it, and ids and processes have
     new numbers. Programs that write at the same time need files of their own, and a `first` of their own.
@@ -232,6 +233,35 @@ class Journal:
             TypeError: A detail is none that JSON can hold.
         """
         self._write(Ended(operation, outcome, details, self._clock()))
+
+    @contextmanager
+    def operation(self, process: int, kind: str, /, **details: Any) -> Iterator[dict[str, Any]]:
+        """Write down the operation that the block performs, before and after it.
+
+        It ends as ``ok``, or with the error that leaves the block: as ``failed`` if the error has an attribute
+        `may_have_been_executed` that is False, as the driver's errors may have, and as ``unknown`` otherwise, also when
+        the block is cancelled. Such an error speaks of one call of the driver, or of one transaction; a block of
+        several calls needs `begin` and `end`.
+
+        Yields:
+            The details that the operation ends with, for the block to fill in.
+
+        Raises:
+            OSError: As `begin` and `end`.
+            TypeError: As `begin` and `end`.
+        """
+        operation = self.begin(process, kind, **details)
+        result: dict[str, Any] = {}
+        outcome: Outcome = "unknown"
+        try:
+            yield result
+            outcome = "ok"
+        except BaseException as error:
+            if getattr(error, "may_have_been_executed", True) is False:
+                outcome = "failed"
+            raise
+        finally:
+            self.end(operation, outcome, **result)
 
     def observe(self, process: int, kind: str, /, **details: Any) -> None:
         """Write an observation, which has no end.

@@ -15,15 +15,22 @@ import socket
 import struct
 import threading
 from dataclasses import dataclass, field, replace
+from functools import cache
+from math import inf
 from typing import TYPE_CHECKING, Final, Literal, Self, TypeAlias
 
+from motorlite._wire.compression import decompress, make_compressors
+from motorlite._wire.frames import HEADER, HEADER_SIZE, MAX_MESSAGE_SIZE, OP_COMPRESSED, OP_MSG
+from motorlite._wire.op_msg import MORE_TO_COME, START_SIZE
+from motorlite.errors import ProtocolError
 from motorlite.testing.server.mongod_processes import free_port
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Mapping
     from typing import Any
 
     from motorlite._base.values import Address
+    from motorlite._wire.compression import Compressor
 
 HOST: Final = "127.0.0.1"
 CHUNK: Final = 64 * 1024
@@ -34,6 +41,9 @@ LINGER_NOT: Final = struct.pack("ii", 1, 0)
 MEMBER_MARK: Final = b"\x03internalClient\x00"
 # ... and this, if test commands are enabled: the name of their machine, and the port that they listen on.
 MEMBER_PORT: Final = re.compile(rb"\x02hostInfo\x00....[^\x00:]*:(\d+)\x00", re.DOTALL)
+# Where the name of the command is in a message: behind the length of its document and the type of the first field.
+NAME_OFFSET: Final = START_SIZE + 5
+LONGEST_NAME: Final = 64
 # Pieces per second under a bandwidth limit.
 SHARES: Final = 50
 
@@ -50,6 +60,7 @@ class ProxyCounts:
         open_clients: Open connections that are not known to be between members.
         bytes_to_server: Bytes forwarded to the server; bytes that a fault swallowed do not count.
         bytes_to_client: Bytes forwarded to the client, counted likewise.
+        lost_replies: Replies that `FaultProxy.lose_replies` has kept from the client.
     """
 
     accepted: int
@@ -57,6 +68,7 @@ class ProxyCounts:
     open_clients: int
     bytes_to_server: int
     bytes_to_client: int
+    lost_replies: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +103,8 @@ class _Link:
     member_port: int | None = None
     # Discarded bytes cannot be restored, so such a connection is unusable after `heal`.
     has_lost_bytes: bool = False
+    # What the server sends next is a reply that the client must not get.
+    loses_reply: bool = False
     # Bytes left until `cut_after`, by direction.
     left: dict[str, int] = field(default_factory=dict)
     ends_with_reset: bool = False
@@ -136,6 +150,10 @@ class FaultProxy:
         self._refuses = False
         # The members, by their ports, and None for clients, that are cut off.
         self._cut_off: frozenset[int | None] = frozenset()
+        # The commands whose replies are lost, and how many more of them.
+        self._losing: frozenset[str] = frozenset()
+        self._losses_left = inf
+        self._lost_replies = 0
         self._links: set[_Link] = set()
         self._accepted = 0
         self._bytes = {"server": 0, "client": 0}
@@ -195,6 +213,25 @@ class FaultProxy:
         """Reset each open or later connection once `count` more bytes have passed in that direction."""
         self._set(towards, cut_after=count)
 
+    def lose_replies(self, *commands: str, times: int | None = None) -> None:
+        """Let the server execute these commands, and reset the connection instead of passing on the reply.
+
+        So the client cannot know whether they were executed. A failpoint with ``closeConnection`` closes the connection
+        before the server executes anything. Each call replaces the one before. Commands are not recognised within TLS,
+        nor if they are compressed and larger than 64 KiB.
+
+        Args:
+            *commands: Their names, as servers know them: ``"commitTransaction"``, ``"findAndModify"``. None at all:
+                from now on, no reply is lost.
+            times: How many replies are lost; None: all, until `heal`. With a retry, a client loses another one.
+
+        Raises:
+            ValueError: `times` is less than 1.
+        """
+        if times is not None and times < 1:
+            raise ValueError(f"times must be at least 1, not {times!r}")
+        self._do(lambda: self._set_losing(frozenset(commands), inf if times is None else times))
+
     def refuse(self) -> None:
         """Refuse new connections; open ones stay.
 
@@ -226,6 +263,7 @@ class FaultProxy:
             sum(1 for link in links if not link.is_member),
             self._bytes["server"],
             self._bytes["client"],
+            self._lost_replies,
         )
 
     def close(self) -> None:
@@ -290,13 +328,17 @@ class FaultProxy:
         self._cut_off = peers
         self._publish_change()
 
+    async def _set_losing(self, commands: frozenset[str], times: float) -> None:
+        self._losing, self._losses_left = commands, times
+
     async def _heal(self) -> None:
         self._faults = dict.fromkeys(self._faults, _HEALTHY)
         self._refuses = False
-        self._cut_off = frozenset()
+        self._cut_off, self._losing = frozenset(), frozenset()
         await self._end([link for link in self._links if link.has_lost_bytes], is_reset=True)
         for link in self._links:
             link.left.clear()
+            link.loses_reply = False
         self._publish_change()
         await self._open()
 
@@ -389,6 +431,10 @@ class FaultProxy:
                     link.member_port = int(found[1]) if (found := MEMBER_PORT.search(data)) else 0
                 if self._refuses and not self._spares(link):
                     raise _Cut
+            if direction == "server":
+                self._recognise(link, data)
+            elif link.loses_reply and data:
+                await self._lose(link)
             if not data:
                 await self._while_held(link, direction)
                 await self._unless_swallowed(link, direction)
@@ -400,6 +446,22 @@ class FaultProxy:
             except OSError:
                 await self._unless_swallowed(link, opposite)
                 raise
+
+    def _recognise(self, link: _Link, data: bytes) -> None:
+        """Note whether the reply to what the client sends is to be lost.
+
+        A connection has one request at a time, so a request begins what is received, and what the server sends next is
+        the reply.
+        """
+        if self._losing and self._losses_left and not self._spares(link) and command_name(data) in self._losing:
+            link.loses_reply = True
+            self._losses_left -= 1
+
+    async def _lose(self, link: _Link) -> None:
+        await self._while_held(link, "client")
+        if link.loses_reply:  # still
+            self._lost_replies += 1
+            raise _Cut
 
     async def _unless_swallowed(self, link: _Link, direction: str) -> None:
         """Block while this side must not learn that the other side is gone."""
@@ -450,6 +512,28 @@ class FaultProxy:
 
 class _Cut(Exception):
     """Resets a connection immediately."""
+
+
+def command_name(data: bytes) -> str | None:
+    """The name of the command that a request begins with; None if `data` does not begin one that has a reply."""
+    try:
+        *_, response_to, op_code = HEADER.unpack_from(data)
+        if response_to or op_code not in (OP_MSG, OP_COMPRESSED):
+            return None
+        message = decompress(data, _compressors(), MAX_MESSAGE_SIZE)
+    except (struct.error, ProtocolError):
+        return None
+    if HEADER.unpack_from(message)[3] != OP_MSG or message[START_SIZE - 1 : START_SIZE] != b"\0":
+        return None
+    if message[HEADER_SIZE] & MORE_TO_COME:
+        return None
+    return bytes(message[NAME_OFFSET : NAME_OFFSET + LONGEST_NAME]).partition(b"\0")[0].decode(errors="replace")
+
+
+@cache
+def _compressors() -> Mapping[int, Compressor]:
+    found, _ = make_compressors(("zlib", "snappy", "zstd"))
+    return {each.id: each for each in found}
 
 
 def _listen(address: Address) -> socket.socket:

@@ -149,6 +149,26 @@ async def test_a_committed_transaction_whose_reply_was_lost_is_not_executed_agai
         assert calls == await coll.count_documents({}) == 1
 
 
+@pytest.mark.parametrize("options", [{}, {"compressors": "zlib"}], ids=["plain", "compressed"])
+async def test_a_commit_is_repeated_alone(replica_set: LocalServer, options: dict[str, Any]) -> None:
+    """Its reply is lost, those to the retry and to the next commit as well: the callback has run once all the same."""
+    calls = 0
+    async with collection(replica_set) as coll:
+        with FaultProxy(replica_set.addresses[0]) as proxy:
+            uri = f"mongodb://{proxy.address[0]}:{proxy.address[1]}/?directConnection=true"
+            async with make_client(uri, **options) as client, client.start_session() as session:
+
+                async def order(session: AsyncClientSession[Any]) -> None:
+                    nonlocal calls
+                    calls += 1
+                    await client[NAME].coll.insert_one({"order": calls}, session=session)
+
+                proxy.lose_replies("commitTransaction", times=3)
+                await session.with_transaction(order)
+            assert proxy.counts.lost_replies == 3
+        assert calls == await coll.count_documents({}) == 1
+
+
 @pytest.mark.parametrize("prefetch", [0, 1])
 async def test_closing_the_client_ends_what_is_open_on_the_server(replica_set: LocalServer, prefetch: int) -> None:
     async with collection(replica_set) as coll:

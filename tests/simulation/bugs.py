@@ -387,6 +387,12 @@ _ALL: Final = (
         ("return self._commit_again(error, now)", "return self._start_again(now)"),
     ),
     Bug(
+        "lost-transaction-committed",
+        "with_transaction returns as if it had committed when the server says that there is no such transaction",
+        "_api.transactions:AsyncClientSession._commit_again",
+        ("return delay", "return None"),
+    ),
+    Bug(
         "transaction-loses-a-statement",
         "updates after the first statement of a transaction are executed outside of it",
         "_execution.transactions:Part.add_fields",

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import bson
 
-from benchmarks.documents import HEADER, HELLO, OP_QUERY, reply_to
+from benchmarks.documents import HEADER, HELLO, OP_QUERY, messages_in, reply_to
 from tests.support.malformed import REFUSED, malformed
 
 if TYPE_CHECKING:
@@ -74,14 +74,8 @@ class Connection(asyncio.Protocol):
         self.transport = transport
 
     def data_received(self, data: bytes) -> None:
-        received = self._received
-        received += data
-        while len(received) >= 4:
-            length = int.from_bytes(received[:4], "little")
-            if len(received) < length:
-                return
-            message = bytes(received[:length])
-            del received[:length]
+        self._received += data
+        for message in messages_in(self._received):
             self._answer(message)
 
     def _answer(self, message: bytes) -> None:

@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests.simulation.bugs import BUGS
 from tests.torture.load import BACKENDS, SHARES
 from tests.torture.plan import client_options, plan
 from tests.torture.run import torture
@@ -27,6 +28,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--backend", choices=sorted(BACKENDS), default="asyncio")
     parser.add_argument("--tasks", type=int, default=sum(SHARES.values()), help="default: %(default)s")
     parser.add_argument("--folder", type=Path, help="for the journal; default: a new one")
+    parser.add_argument("--bug", choices=sorted(BUGS), help="plant this bug in the driver, which has to be found")
     parser.add_argument("--plan", action="store_true", help="print the plan, and do nothing")
     options = parser.parse_args(arguments)
     seconds = options.minutes * 60
@@ -43,6 +45,7 @@ def main(arguments: Sequence[str]) -> int:
         backend=options.backend,
         tasks=options.tasks,
         folder=folder,
+        bug=options.bug,
         say=lambda line: print(line, flush=True),
     )
     print(report)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from motorlite._base.values import format_address
 from motorlite.errors import PyMongoError
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from motorlite.testing import FaultProxy, LocalServer
     from motorlite.testing.server.local_server import Clients
     from tests.torture.plan import Fault
+
+    Act: TypeAlias = Callable[["Injector", Fault], None]
 
 # The load's name: failpoints spare the commands of members and of this process.
 APP_NAME: Final = "torture"
@@ -65,6 +67,8 @@ class Injector:
         self._down: set[Address] = set()
         # The member that a fault has chosen.
         self._chosen: dict[Fault, Address] = {}
+        # The fault that loses replies now.
+        self._losing: Fault | None = None
         self._configuration: Document = server.command({"replSetGetConfig": 1})["config"]
 
     def begin(self, fault: Fault) -> None:
@@ -73,7 +77,7 @@ class Injector:
         if member is not None:
             self._chosen[fault] = self._roles()[member]
         try:
-            self._beginnings[fault.kind](self, fault)
+            self.acts[fault.kind][0](self, fault)
         except (OSError, PyMongoError):
             self.missed[fault.kind] += 1
         else:
@@ -81,8 +85,9 @@ class Injector:
 
     def end(self, fault: Fault) -> None:
         """End it."""
-        if fault.kind in self._ends:
-            self._ends[fault.kind](self, fault)
+        act = self.acts[fault.kind][1]
+        if act is not None:
+            act(self, fault)
         self._chosen.pop(fault, None)
 
     def watch(self) -> None:
@@ -183,8 +188,24 @@ class Injector:
     def _cut(self, fault: Fault) -> None:
         self._proxy(fault).cut_after(fault.details["count"], fault.details["towards"])
 
+    def _lose_replies(self, fault: Fault) -> None:
+        self._losing = fault
+        # Whoever is the primary now or soon.
+        for proxy in self._server.proxies.values():
+            proxy.lose_replies(*fault.details["commands"], times=fault.details["times"])
+
+    def _lose_no_replies(self, _fault: Fault) -> None:
+        self._losing = None
+        for proxy in self._server.proxies.values():
+            proxy.lose_replies()
+        self.injected["replies lost"] = sum(proxy.counts.lost_replies for proxy in self._server.proxies.values())
+
     def _mend(self, _fault: Fault) -> None:
         self._server.heal()
+        for proxy in self._server.proxies.values():
+            proxy.harms = "all"
+        if self._losing is not None:  # healed too, but not over yet
+            self._lose_replies(self._losing)
 
     # --- answers ---
 
@@ -192,6 +213,12 @@ class Injector:
         seconds = fault.details["seconds"]
         order = {"replSetStepDown": seconds, "secondaryCatchUpPeriodSecs": 0, "force": True}
         self._command(order, self._roles()[PRIMARY])
+
+    def _abort_transactions(self, fault: Fault) -> None:
+        """As an operator does, or the server after a while: also those that are just about to be committed."""
+        primary = self._roles()[PRIMARY]
+        for _ in range(fault.details["times"]):
+            self._command({"killAllSessions": []}, primary)
 
     def _reconfigure(self, fault: Fault) -> None:
         members: list[Document] = []
@@ -266,39 +293,29 @@ class Injector:
     def _start_load(self, _fault: Fault) -> None:
         self._load.start()
 
-    _beginnings: Final[dict[str, Callable[[Injector, Fault], None]]] = {
-        "kill": _kill,
-        "freeze": _freeze,
-        "full disk": _fill,
-        "partition": _partition,
-        "delay": _delay,
-        "limit": _limit,
-        "reset": _reset,
-        "hang up": _hang_up,
-        "refuse": _refuse,
-        "black hole": _swallow,
-        "cut in a frame": _cut,
-        "step down": _step_down,
-        "reconfigure": _reconfigure,
-        "overload": _overload,
-        "refuse commands": _refuse_commands,
-        "lose commands": _lose_commands,
-        "unsure write concern": _doubt_write_concern,
-        "slow": _slow_down,
-        "ask for authentication again": _ask_for_authentication,
-        "cancel": _cancel,
-        "kill the load": _kill_load,
-    }
-    _ends: Final[dict[str, Callable[[Injector, Fault], None]]] = {
-        "kill": _restart,
-        "freeze": _thaw,
-        "full disk": _drain,
-        **dict.fromkeys(("partition", "delay", "limit", "refuse", "black hole", "cut in a frame"), _mend),
-        "reset": _mend,
-        "hang up": _mend,
-        "reconfigure": _configure_again,
-        **dict.fromkeys(("overload", "refuse commands", "lose commands", "unsure write concern", "slow"), _succeed),
-        "ask for authentication again": _succeed,
-        "cancel": _cancel_no_more,
-        "kill the load": _start_load,
+    # What begins each kind, and what ends it, unless that is over at once.
+    acts: Final[dict[str, tuple[Act, Act | None]]] = {
+        "kill": (_kill, _restart),
+        "freeze": (_freeze, _thaw),
+        "full disk": (_fill, _drain),
+        "partition": (_partition, _mend),
+        "delay": (_delay, _mend),
+        "limit": (_limit, _mend),
+        "reset": (_reset, _mend),
+        "hang up": (_hang_up, _mend),
+        "refuse": (_refuse, _mend),
+        "black hole": (_swallow, _mend),
+        "cut in a frame": (_cut, _mend),
+        "lose replies": (_lose_replies, _lose_no_replies),
+        "step down": (_step_down, None),
+        "abort transactions": (_abort_transactions, None),
+        "reconfigure": (_reconfigure, _configure_again),
+        "overload": (_overload, _succeed),
+        "refuse commands": (_refuse_commands, _succeed),
+        "lose commands": (_lose_commands, _succeed),
+        "unsure write concern": (_doubt_write_concern, _succeed),
+        "slow": (_slow_down, _succeed),
+        "ask for authentication again": (_ask_for_authentication, _succeed),
+        "cancel": (_cancel, _cancel_no_more),
+        "kill the load": (_kill_load, _start_load),
     }

@@ -19,6 +19,7 @@ import json
 import random
 import sys
 import time
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
@@ -29,6 +30,7 @@ import trio
 from motorlite import AsyncMongoClient
 from motorlite.testing.journal import Journal
 from tests.live.load import background, has_timers, is_at_rest, sockets_to
+from tests.simulation.bugs import BUGS, planted
 from tests.torture.faults import APP_NAME
 from tests.torture.streams import Reader
 from tests.torture.workload import (
@@ -222,9 +224,11 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--backend", choices=sorted(BACKENDS), required=True)
     parser.add_argument("--tasks", type=int, required=True)
     parser.add_argument("--options", type=json.loads, default={}, help="further options of the client, as JSON")
+    parser.add_argument("--bug", choices=sorted(BUGS), help="plant this bug in the driver")
     options = parser.parse_args(arguments)
     backend, backend_options = BACKENDS[options.backend]
-    anyio.run(_main, options, backend=backend, backend_options=backend_options)
+    with nullcontext() if options.bug is None else planted(options.bug):
+        anyio.run(_main, options, backend=backend, backend_options=backend_options)
 
 
 if __name__ == "__main__":

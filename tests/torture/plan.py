@@ -1,7 +1,8 @@
 """Pure: the faults of a run, drawn from its seed.
 
-A plan has four lanes, and each lane has one fault at a time: what happens to the processes of members, to the network,
-what members answer, and what happens to the client. So up to four faults meet, one of each kind. Each lane deals its
+A plan has five lanes, and each lane has one fault at a time: what happens to the processes of members, to the network,
+what members answer, which of their answers are lost, and what happens to the client. So up to five faults meet, one of
+each lane. Each lane deals its
 kinds like a deck of cards, so that even a short run has many of them, and a long one all in equal numbers.
 
 Members are named by what they are when the fault begins (`PRIMARY`, `FIRST`, `SECOND`: the primary, and the secondaries
@@ -20,8 +21,9 @@ if TYPE_CHECKING:
 PRIMARY, FIRST, SECOND, CLIENTS = "primary", "first secondary", "second secondary", "clients"
 MEMBERS: Final = (PRIMARY, FIRST, SECOND)
 
-# Seconds before the first fault, and after the last one.
-LEAD: Final = 1.0
+# Seconds before the first lost reply, and before the first of all other faults: among these, few transactions come as
+# far as their commit.
+LEAD, CALM = 1.0, 7.0
 # Pauses between two faults of a lane, in seconds.
 PAUSES: Final = (0.5, 4.0)
 
@@ -82,6 +84,11 @@ def _one_and_clients(chance: random.Random) -> Details:
     return {"groups": [[chance.choice(MEMBERS)], [CLIENTS]]}
 
 
+def _primary_and_clients(_chance: random.Random) -> Details:
+    """What the primary goes on to execute for a second is rolled back, unless a majority has confirmed it."""
+    return {"groups": [[PRIMARY, CLIENTS], [FIRST, SECOND]]}
+
+
 def _one_alone(chance: random.Random) -> Details:
     alone = _member(chance)["member"]
     others = [host for host in MEMBERS if host != alone]
@@ -104,6 +111,15 @@ def _limit(chance: random.Random) -> Details:
 def _cut(chance: random.Random) -> Details:
     """Few bytes are in the middle of a frame's header; more are in the middle of its body, or of a later one."""
     return {**_towards(chance), "harms": "clients", "count": chance.choice((1, 7, 15, 16, 17, 40, 200, 1_000, 5_000))}
+
+
+def _lost_commits(_chance: random.Random) -> Details:
+    """All of them: tasks that commit at the same time would share a number, and hardly one would lose its retry too."""
+    return {"commands": ["commitTransaction"], "times": None}
+
+
+def _lost_writes(chance: random.Random) -> Details:
+    return {"commands": ["insert", "update", "delete", "findAndModify"], "times": chance.choice((4, 8, 16))}
 
 
 def _weights(chance: random.Random) -> Details:
@@ -149,6 +165,8 @@ LANES: Final[Mapping[str, tuple[Card, ...]]] = {
         Card("partition", 1, 6, _two_members),
         Card("partition", 1, 6, _one_and_clients),
         Card("partition", 1, 6, _one_alone),
+        # Long enough for an election even if one of the others is just starting.
+        Card("partition", 4, 8, _primary_and_clients),
         Card("delay", 1, 4, _delay),
         Card("limit", 1, 4, _limit),
         Card("reset", 0, 0, _traffic),
@@ -166,7 +184,14 @@ LANES: Final[Mapping[str, tuple[Card, ...]]] = {
         Card("lose commands", 1, 4, _lost_commands),
         Card("unsure write concern", 1, 4, _unsure),
         Card("slow", 1, 4, _slow),
+        Card("abort transactions", 0, 0, lambda chance: {"times": chance.choice((3, 10))}),
+        Card("abort transactions", 0, 0, lambda chance: {"times": chance.choice((3, 10))}),
         Card("ask for authentication again", 1, 4, lambda chance: {"probability": chance.choice((0.1, 0.5))}),
+    ),
+    "replies": (
+        Card("lose replies", 2, 6, _lost_commits),
+        Card("lose replies", 2, 6, _lost_commits),
+        Card("lose replies", 1, 3, _lost_writes),
     ),
     "client": (
         Card("cancel", 1, 5, _rate),
@@ -201,7 +226,7 @@ def plan(seed: int, seconds: float) -> list[Fault]:
 
 
 def _lane(chance: random.Random, lane: str, seconds: float) -> Iterator[Fault]:
-    at = LEAD + chance.uniform(0, PAUSES[1])
+    at = (LEAD if lane == "replies" else CALM) + chance.uniform(0, PAUSES[1])
     while True:
         deck = list(LANES[lane])
         chance.shuffle(deck)

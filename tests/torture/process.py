@@ -30,6 +30,7 @@ class LoadProcess:
         seed: Of what the tasks do, and of the client's options.
         backend: One of ``BACKENDS`` of `tests.torture.load`.
         tasks: How many there are.
+        bug: The bug to plant in the driver; see `tests.simulation.bugs`.
 
     Attributes:
         journal: The journal of all processes.
@@ -37,7 +38,7 @@ class LoadProcess:
         problems: Processes that ended without being told to.
     """
 
-    def __init__(self, uri: str, folder: Path, *, seed: int, backend: str, tasks: int) -> None:
+    def __init__(self, uri: str, folder: Path, *, seed: int, backend: str, tasks: int, bug: str | None = None) -> None:
         self.journal: Path = folder / "journal.jsonl"
         self.starts: int = 0
         self.problems: list[str] = []
@@ -45,6 +46,8 @@ class LoadProcess:
         self._command = [sys.executable, "-m", "tests.torture.load", uri, str(self.journal)]
         options = json.dumps(client_options(seed))
         self._options = ["--backend", backend, "--tasks", str(tasks), "--options", options]
+        if bug is not None:
+            self._options += ["--bug", bug]
         self._seed = seed
         self._process: subprocess.Popen[str] | None = None
         self._answers: queue.Queue[dict[str, Any]] = queue.Queue()

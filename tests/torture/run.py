@@ -75,7 +75,14 @@ class Report:
 
 
 def torture(
-    seed: int, seconds: float, *, backend: str, tasks: int, folder: Path, say: Callable[[str], None] = lambda _: None
+    seed: int,
+    seconds: float,
+    *,
+    backend: str,
+    tasks: int,
+    folder: Path,
+    bug: str | None = None,
+    say: Callable[[str], None] = lambda _: None,
 ) -> Report:
     """Run the plan of a seed against a load on a new replica set, and judge what is there afterwards.
 
@@ -85,11 +92,12 @@ def torture(
         backend: One of ``BACKENDS`` of `tests.torture.load`.
         tasks: How many tasks there are.
         folder: For the journal.
+        bug: The bug to plant in the driver, which has to be found; see `tests.simulation.bugs`.
         say: Called with each fault when it begins.
     """
     server, can_fill_disks = _start()
     with server:
-        load = LoadProcess(server.uri, folder, seed=seed, backend=backend, tasks=tasks)
+        load = LoadProcess(server.uri, folder, seed=seed, backend=backend, tasks=tasks, bug=bug)
         try:
             load.start()
             load.wait_for("ready")

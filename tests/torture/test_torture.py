@@ -12,7 +12,7 @@ from tests.torture.run import torture
 if TYPE_CHECKING:
     from pathlib import Path
 
-SECONDS = 15.0
+SECONDS = 20.0
 TASKS = 40
 
 

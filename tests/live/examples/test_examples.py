@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from bson import ObjectId
 
+from examples.stock_torture import KINDS, plan
 from motorlite.testing.server.local_commands import wait_until
 from motorlite.testing.server.mongod_processes import free_port
 from tests.live.examples.programs import Database, Program, kill_primary
@@ -108,6 +109,37 @@ def test_the_service_says_what_is_wrong(replica_set: LocalServer) -> None:
         assert request(port, "POST", "/parts/nut/sales", {"count": 1}) == (409, {"detail": "there are not 1 of 'nut'"})
         assert request(port, "POST", "/parts/nut/sales", {"count": 0})[0] == 422
         program.stop()
+
+
+# --- the torture of the service ---
+
+
+def test_a_seed_has_one_plan() -> None:
+    assert plan(1) == plan(1) != plan(2)
+    for seed in range(20):
+        assert sorted(fault.kind for fault in plan(seed)) == sorted(KINDS)
+        assert all(fault.is_of_primary for fault in plan(seed) if fault.kind == "alone with the clients")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "found"),
+    [
+        ([], "nothing is wrong\n0 findings"),
+        (["--mistake", "forgets-majority"], "lost: the counter 'bolt'"),
+        (["--faults", "0", "--mistake", "looks-first"], "lost: the counter 'bolt'"),
+    ],
+    ids=["none", "forgets-majority", "looks-first"],
+)
+def test_the_torture_of_the_service_finds_its_mistakes(arguments: list[str], found: str) -> None:
+    with Program("examples.stock_torture", "--seed", "1", *arguments) as program:
+        assert program.ended() == ("--mistake" in arguments), program.output
+        assert found in program.output
+        faults = [] if "0" in arguments else plan(1)
+        # Where the system forbids disks of our own, none is filled.
+        assert [line for line in program.lines if ", for " in line] in (
+            [f"{fault}\n" for fault in faults],
+            [f"{fault}\n" for fault in faults if fault.kind != "full disk"],
+        )
 
 
 # --- the worker ---

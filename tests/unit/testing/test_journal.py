@@ -4,16 +4,21 @@ import os
 import signal
 import subprocess
 import sys
+from asyncio import CancelledError
+from contextlib import nullcontext
 from itertools import count
 from math import inf
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from motorlite.errors import AutoReconnect, InvalidOperation
 from motorlite.testing.journal import Begun, Ended, Journal, as_line, from_line, operations, read
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from motorlite.testing.journal import Outcome
 
 BEGUN = Begun(3, 1, "insert", {"collection": "a", "ids": ["ä\n", 2]}, 1.5)
 ENDED = Ended(3, "unknown", {"applied": [2]}, 2.25)
@@ -42,6 +47,31 @@ def test_entries_have_times_and_numbers_of_their_own() -> None:
         Ended(7, "ok", {"value": 4}, 11),
         Begun(8, 8, "change", {"stream": "s"}, 12),
     ]
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        (None, "ok"),
+        (AutoReconnect("lost"), "unknown"),
+        (InvalidOperation("refused"), "failed"),
+        (ValueError("of another"), "unknown"),
+        (CancelledError(), "unknown"),
+    ],
+)
+def test_a_block_is_an_operation(error: BaseException | None, outcome: Outcome) -> None:
+    if isinstance(error, AutoReconnect):
+        error.may_have_been_executed = True
+    journal = Journal(count(10).__next__)
+    with (
+        nullcontext() if error is None else pytest.raises(type(error)),
+        journal.operation(5, "count", counter="c") as result,
+    ):
+        assert journal.entries == [Begun(0, 5, "count", {"counter": "c"}, 10)]
+        result["value"] = 1
+        if error is not None:
+            raise error
+    assert journal.entries[1:] == [Ended(0, outcome, {"value": 1}, 11)]
 
 
 def test_a_file_is_continued_and_its_torn_line_cut_off(tmp_path: Path) -> None:

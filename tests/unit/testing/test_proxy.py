@@ -9,10 +9,13 @@ import threading
 import time
 from typing import TYPE_CHECKING, Literal
 
+import bson
 import pytest
 
+from motorlite._wire.compression import Zlib, compress, make_compressors
+from motorlite._wire.op_msg import encode
 from motorlite.testing import FaultProxy
-from motorlite.testing.proxy import LINGER_NOT, MEMBER_MARK
+from motorlite.testing.proxy import LINGER_NOT, MEMBER_MARK, command_name
 from motorlite.testing.server.local_commands import wait_until
 
 if TYPE_CHECKING:
@@ -332,3 +335,89 @@ def test_the_end_is_complete(echo: Echo) -> None:
     with pytest.raises(ConnectionRefusedError):
         connect(proxy)
     assert threading.active_count() <= threads + 2  # those of the echo server
+
+
+# --- replies that are lost ---
+
+PING, COMMIT = (
+    encode(7, bson.encode({name: 1, "$db": "admin", "lsid": "x" * 100})) for name in ("ping", "commitTransaction")
+)
+
+
+def assert_lost(client: socket.socket, request: bytes) -> None:
+    client.sendall(request)
+    with pytest.raises(ConnectionResetError):
+        client.recv(1)
+
+
+def test_lost_replies(proxy: FaultProxy, echo: Echo) -> None:
+    proxy.lose_replies("commitTransaction", "abortTransaction", times=2)
+    with connect(proxy) as client, connect(proxy) as other, connect(proxy) as third:
+        assert said(client, PING) == PING
+        assert_lost(client, COMMIT)
+        assert_lost(other, COMMIT)
+        assert said(third, COMMIT) == COMMIT
+        # The server has read all of them.
+        assert echo.received == PING + 3 * COMMIT
+        assert proxy.counts.lost_replies == 2
+
+
+@pytest.mark.parametrize("name", ["zlib", "snappy", "zstd"])
+def test_lost_replies_to_compressed_commands(name: str, proxy: FaultProxy) -> None:
+    (compressor,), _ = make_compressors([name])
+    ping, commit = compress(PING, compressor), compress(COMMIT, compressor)
+    proxy.lose_replies("commitTransaction")
+    with connect(proxy) as client:
+        assert said(client, ping) == ping
+        assert_lost(client, commit)
+
+
+def test_replies_are_lost_until_the_fault_ends(proxy: FaultProxy, client: socket.socket) -> None:
+    proxy.harms = "members"
+    proxy.lose_replies("ping")
+    assert said(client, PING) == PING
+    proxy.harms = "clients"
+    with connect(proxy) as other:
+        assert_lost(other, PING)
+    proxy.lose_replies("commitTransaction")
+    assert said(client, PING) == PING
+    proxy.hold("client")
+    client.sendall(COMMIT)
+    assert_silent(client)
+    proxy.heal()
+    assert received(client, len(COMMIT)) == COMMIT
+    assert said(client, COMMIT) == COMMIT
+    assert proxy.counts.lost_replies == 1
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        PING[:10],
+        PING[:26],
+        b"\x00" * 100,
+        # A reply, a message that begins with a sequence of documents, one of another protocol, and a part of one.
+        PING[:8] + b"\x01" + PING[9:],
+        PING[:20] + b"\x01" + PING[21:],
+        # One that has no reply.
+        PING[:16] + b"\x02" + PING[17:],
+        PING[:12] + struct.pack("<i", 2004) + PING[16:],
+        compress(PING, Zlib(-1))[:40],
+        compress(PING, Zlib(-1))[:20],
+    ],
+)
+def test_what_is_no_command(data: bytes) -> None:
+    assert command_name(data) in (None, "")
+    assert command_name(PING) == command_name(PING[:40]) == command_name(compress(PING, Zlib(-1))) == "ping"
+
+
+def test_no_replies_are_lost_any_more(proxy: FaultProxy, client: socket.socket) -> None:
+    proxy.lose_replies("ping")
+    proxy.lose_replies()
+    assert said(client, PING) == PING
+
+
+def test_how_many_replies_are_lost(proxy: FaultProxy) -> None:
+    with pytest.raises(ValueError, match="at least 1, not 0"):
+        proxy.lose_replies("ping", times=0)

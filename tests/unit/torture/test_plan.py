@@ -9,7 +9,7 @@ import pytest
 
 from motorlite import AsyncMongoClient
 from tests.torture.faults import Injector
-from tests.torture.plan import CLIENTS, LANES, MEMBERS, PAUSES, client_options, plan
+from tests.torture.plan import CALM, CLIENTS, FIRST, LANES, MEMBERS, PAUSES, PRIMARY, SECOND, client_options, plan
 from tests.torture.workload import OPTIONS
 
 TEN_MINUTES = 600
@@ -69,11 +69,37 @@ def test_partitions_name_each_host_once(seed: int) -> None:
             assert len(fault.details["groups"]) == 2
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_ten_minutes_leave_primaries_alone_with_their_clients(seed: int) -> None:
+    """Long enough for an election, and sometimes by themselves: a frozen primary writes nothing that could be lost."""
+    faults = plan(seed, TEN_MINUTES)
+    frozen = [fault for fault in faults if fault.lane == "process" and fault.details["member"] == PRIMARY]
+    found = [
+        fault
+        for fault in faults
+        if fault.details.get("groups") == [[PRIMARY, CLIENTS], [FIRST, SECOND]] and fault.until - fault.at > 2
+    ]
+    assert [each for each in found if not any(each.at < other.until and other.at < each.until for other in frozen)]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_two_minutes_lose_replies_of_commits(seed: int) -> None:
+    """All for some seconds, because the first retry of a commit asks nothing of with_transaction."""
+    found = [fault for fault in plan(seed, 120) if fault.details.get("commands") == ["commitTransaction"]]
+    assert sum(fault.until - fault.at for fault in found) > 20
+    assert all(fault.details["times"] is None for fault in found)
+
+
+def test_at_first_only_replies_are_lost() -> None:
+    faults = [fault for seed in range(20) for fault in plan(seed, 60) if fault.at < CALM]
+    assert {fault.lane for fault in faults} == {"replies"}
+    assert len(faults) >= 20
+
+
 def test_every_kind_can_be_injected() -> None:
-    assert Injector._beginnings.keys() == KINDS
-    assert Injector._ends.keys() <= KINDS
+    assert Injector.acts.keys() == KINDS
 
 
 def test_a_fault_is_one_line() -> None:
     (first, *_) = plan(1, 60)
-    assert str(first) == "   2.19 to    5.64  client   cancel per_second=5"
+    assert str(first) == "   4.92 to    7.84  replies  lose replies commands=['commitTransaction'], times=None"
