@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
-import warnings
 from contextlib import ExitStack
 from math import inf
 from random import Random
@@ -97,13 +95,6 @@ class _Watch(Invariants):
             return True
         return False
 
-    def _raise(self) -> None:
-        if self.violations:
-            # Or the tasks would go on: they survive their cancellation.
-            for task in self._simulation.tasks:
-                task.is_over = True
-        super()._raise()
-
 
 def _is_ready(task: asyncio.Task[Any] | None) -> TypeGuard[asyncio.Task[Any]]:
     """Whether what a task waits for has happened, and the task has not run since."""
@@ -111,22 +102,19 @@ def _is_ready(task: asyncio.Task[Any] | None) -> TypeGuard[asyncio.Task[Any]]:
     return task is not None and (awaited is None or awaited.done())
 
 
-def search(bug: str, seeds: Iterable[int], *, seconds: float) -> Search:
-    """Run seeds with a planted bug until one finds something wrong.
+def search(bug: str, seeds: Iterable[int], *, seconds: float, routers: bool = False) -> Search:
+    """Run seeds with a planted bug until one finds something wrong, which it does not find without the bug.
 
     Args:
         bug: Its name.
         seeds: The seeds, in this order.
         seconds: How long each workload runs, in virtual seconds.
+        routers: Whether there are routers.
     """
     count = 0
-    with warnings.catch_warnings():
-        # A run that ends at its first violation leaves its clients open.
-        warnings.simplefilter("ignore", ResourceWarning)
-        for seed in seeds:
-            count += 1
-            outcome = watched(seed, seconds=seconds, bug=bug)
-            if outcome.findings:
-                gc.collect()
-                return Search(count, outcome.findings[0].strip().splitlines()[-1])
+    for seed in seeds:
+        count += 1
+        outcome = watched(seed, seconds=seconds, routers=routers, bug=bug)
+        if outcome.findings and not watched(seed, seconds=seconds, routers=routers).findings:
+            return Search(count, outcome.findings[0].strip().splitlines()[-1])
     return Search(count, None)

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from tests.simulation import run
 from tests.simulation.command import main
 from tests.simulation.commands import FORGETS_RETRIES, LOSES_COMMITTED
 from tests.simulation.faults import draw
 from tests.simulation.run import SECONDS, Simulation
 from tests.simulation.shrinking import Case, shrink
+from tests.torture.workload import Task
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SHORT = 20.0
+BUG = "number-of-a-retry"
 
 
 @pytest.mark.slow
@@ -86,8 +92,60 @@ def test_a_plan_is_shrunk_to_what_matters() -> None:
     assert len(runs) < 80
 
 
+class Stuck(Task):
+    """A task with a mistake, of each kind that keeps a program from ending."""
+
+    how = ""
+
+    async def step(self) -> None:
+        while self.how == "computes":
+            pass
+        while self.how == "does not wait":
+            await asyncio.sleep(0)
+        while self.how == "hardly waits":
+            await asyncio.sleep(1e-6)
+        while self.how == "survives":
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(10)
+
+
+@pytest.mark.parametrize(
+    ("how", "found"),
+    [
+        pytest.param(
+            "computes",
+            "HungError",
+            marks=pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="the system cannot bound CPU time"),
+        ),
+        ("does not wait", "LivelockError"),
+        ("hardly waits", "LivelockError"),
+        ("survives", "these tasks do not end"),
+    ],
+)
+def test_a_run_ends_in_any_case(how: str, found: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Stuck, "how", how)
+    monkeypatch.setattr(run, "KINDS", (Stuck,))
+    monkeypatch.setattr(run, "_CPU", (0.5 if how == "computes" else 60.0, 0.0))
+    monkeypatch.setattr(run, "_STEPS", (50_000, 0))
+    findings = Simulation(1, seconds=1.0, only=()).run().findings
+    assert any(found in finding for finding in findings), findings
+
+
 def test_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--seed", "3", "--only", "-", "--tasks", "0,5", "--seconds", "5", "--trace"]) == 0
     printed = capsys.readouterr().out.splitlines()
     assert printed[-1].startswith("1 seeds, 0.0")
     assert any(" role " in line and " primary " in line for line in printed)
+
+
+@pytest.mark.slow
+def test_a_planted_bug_is_shrunk(capsys: pytest.CaptureFixture[str]) -> None:
+    """The shortest plan is shorter than the whole one, and its command line fails as well."""
+    assert main(["--seed", "1", "--bug", BUG, "--seconds", "10"]) == 1
+    shown = [line.split() for line in capsys.readouterr().out.splitlines() if "-m tests.simulate" in line]
+    whole, shortest = (line[line.index("tests.simulate") + 1 :] for line in shown)
+    assert whole == ["--seed", "1", "--seconds", "10", "--bug", BUG]
+    tasks = shortest[shortest.index("--tasks") + 1].split(",")
+    assert 0 < len(tasks) < len(run.KINDS) / 2
+    assert main([*shortest, "--keep"]) == 1
+    assert main([*shortest[: shortest.index("--bug")], "--keep"]) == 0
