@@ -204,6 +204,8 @@ class Invariants:
         if link.owed:
             owed = next(iter(link.owed.values())).name
             self.report("connections", f"{request.name} was sent on a connection that owes the reply to {owed}")
+        if link.is_spoiled:
+            self.report("replies", f"{request.name} was sent on a connection that has got the reply to no request")
         self.sessions.sent(request, operation)
         current.requests.append(request)
         if request.is_acknowledged:

@@ -159,6 +159,8 @@ class Router(Node):
                 raise CommandError(OVERLOADED, "the router has too much to do", LABELS)
             if self.failures and self.chance.random() < self.failures:
                 raise CommandError(HOST_UNREACHABLE, "the router cannot reach the shard")
+            if (refusal := self.refusal()) is not None:
+                raise refusal
         except CommandError as error:
             self.later(_WORK, finish, error.reply(document))
         else:

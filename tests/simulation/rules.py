@@ -109,6 +109,9 @@ class Pools:
             self._settle(server, set(connections), attempts[server])
             held[server.address] += server.pool.state.total
         links = self.watch.wire.open_links()
+        for link in links:
+            if link.is_spoiled and not link.owed:
+                self.watch.report("replies", f"a connection to {link.address} that got the reply to no request is open")
         used = Counter(link.address for link in links if link.is_used)
         for address, count in Counter(link.address for link in links).items():
             if count > held[address] + _OF_MONITOR:

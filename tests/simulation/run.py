@@ -17,11 +17,11 @@ from tests.simulation.frozen import frozen
 from tests.simulation.hanging import HungError, bounded
 from tests.simulation.loop import SimulationLoop
 from tests.simulation.verdict import judge
-from tests.simulation.workload import KINDS, options
+from tests.simulation.workload import KINDS, Excused, options
 from tests.simulation.world import World, digest
-from tests.torture import workload
+from tests.torture import streams, workload
 from tests.torture.streams import Reader
-from tests.torture.workload import DATABASE, OPTIONS, Tally, Task, prepare
+from tests.torture.workload import DATABASE, OPTIONS, Task, prepare
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 
 # Seconds between two operations of a task: enough for all to meet, few enough for a run of a second.
 PAUSES: Final = (0.0, 5.0)
+# Few enough for reads to meet the writes of a primary that is about to lose them.
+REGISTERS: Final = 2
+# The share of reads of a change stream after which it is closed.
+CLOSED: Final = 0.03
 SECONDS: Final = 120.0
 """How long a workload runs unless something else is asked for, in virtual seconds."""
 _CLIENTS: Final = 2
@@ -137,6 +141,8 @@ class Simulation:
             with (
                 frozen(self.seed, loop.time),
                 patch.object(workload, "PAUSES", PAUSES),
+                patch.object(workload, "REGISTERS", REGISTERS),
+                patch.object(streams, "CLOSED", CLOSED),
                 patch.object(workload, "time", clock),
             ):
                 self.world = World(loop, self.seed, routers=self.routers, rules=self.rules)
@@ -185,7 +191,7 @@ class Simulation:
         users = [world.client(self._observe, **options(self.chance)) for _ in range(_CLIENTS)]
         self.clients = [*users, self._plain]
         await prepare(self._plain, journal)
-        tally = Tally()
+        tally = Excused(may_lose_place=lambda: world.has_lost_history, may_be_unasked=lambda: world.network.unasked > 0)
         self.tasks = [
             KINDS[number](users[number % _CLIENTS], journal, tally, f"{self.seed}-{number}", number)
             for number in self.kinds

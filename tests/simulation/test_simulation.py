@@ -7,7 +7,8 @@ import os
 import signal
 import subprocess
 import sys
-from contextlib import suppress
+from contextlib import nullcontext, suppress
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from tests.simulation.commands import FORGETS_RETRIES, LOSES_COMMITTED
 from tests.simulation.faults import draw
 from tests.simulation.run import SECONDS, Simulation
 from tests.simulation.shrinking import Case, shrink
+from tests.simulation.workload import KINDS
 from tests.torture.workload import Task
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -92,21 +94,20 @@ def test_a_plan_is_shrunk_to_what_matters() -> None:
     assert len(runs) < 80
 
 
+PAUSES = {"computes": None, "does not wait": 0.0, "hardly waits": 1e-6, "survives": 10.0}
+
+
 class Stuck(Task):
     """A task with a mistake, of each kind that keeps a program from ending."""
 
     how = ""
 
     async def step(self) -> None:
-        while self.how == "computes":
-            pass
-        while self.how == "does not wait":
-            await asyncio.sleep(0)
-        while self.how == "hardly waits":
-            await asyncio.sleep(1e-6)
-        while self.how == "survives":
-            with suppress(asyncio.CancelledError):
-                await asyncio.sleep(10)
+        pause = PAUSES[self.how]
+        for _ in count():
+            if pause is not None:
+                with suppress(asyncio.CancelledError) if self.how == "survives" else nullcontext():
+                    await asyncio.sleep(pause)
 
 
 @pytest.mark.parametrize(
@@ -146,6 +147,6 @@ def test_a_planted_bug_is_shrunk(capsys: pytest.CaptureFixture[str]) -> None:
     whole, shortest = (line[line.index("tests.simulate") + 1 :] for line in shown)
     assert whole == ["--seed", "1", "--seconds", "10", "--bug", BUG]
     tasks = shortest[shortest.index("--tasks") + 1].split(",")
-    assert 0 < len(tasks) < len(run.KINDS) / 2
+    assert 0 < len(tasks) < len(KINDS) / 2
     assert main([*shortest, "--keep"]) == 1
     assert main([*shortest[: shortest.index("--bug")], "--keep"]) == 0
