@@ -58,6 +58,7 @@ _KINDS: Final[dict[str, dict[str, tuple[float, float, float, float]]]] = {
         "overload": (1, 8, 20, 500),
         "fails commands": (0.5, 4, 0.05, 0.5),
         "loses replies": (0.5, 4, 0.05, 0.5),
+        "loses commits": (1, 8, 0.3, 1),
         "forgets transactions": (0, 0, 0, 0),
         "forgets labels": (0.5, 6, 0.05, 0.5),
     },
@@ -263,6 +264,9 @@ class Faults:
 
     def _loses_replies(self, node: Node, amount: float, _seconds: float) -> Callable[[], None]:
         return self._set(node, "lost_replies", amount)
+
+    def _loses_commits(self, node: Node, amount: float, _seconds: float) -> Callable[[], None]:
+        return self._set(node, "lost_commits", amount)
 
     def _forgets_labels(self, node: Node, amount: float, _seconds: float) -> Callable[[], None]:
         return self._set(node, "half_labels", amount)

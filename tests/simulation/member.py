@@ -136,9 +136,11 @@ class Node:
         self.clock_error: float = 0.0
         # Seconds that are added before each reply.
         self.slow_replies: float = 0.0
-        # The share of commands that are refused, and of replies before which the connection breaks.
+        # The share of commands that are refused, and of replies before which the connection breaks: of all commands,
+        # and of commits.
         self.failures: float = 0.0
         self.lost_replies: float = 0.0
+        self.lost_commits: float = 0.0
         # The share of commands that are refused as overload, with only one of its two labels.
         self.half_labels: float = 0.0
         # The share of replies that are sent twice, and of those before which the reply to no request is sent.
@@ -255,6 +257,13 @@ class Node:
         if self.repetitions and self.chance.random() < self.repetitions:
             self.network.unasked += 1
             self.later(self.chance.choice((0.0, 0.001, 0.05)), connection.send, data)
+
+    def loses_reply(self, name: str) -> bool:
+        """Whether the connection breaks instead of carrying the reply to a command, by the faults of this server."""
+        share = self.lost_replies
+        if name == "commitTransaction":
+            share = max(share, self.lost_commits)
+        return bool(share) and self.chance.random() < share
 
     def refusal(self) -> CommandError | None:
         """An error instead of executing a command, by the faults of this server."""
@@ -507,7 +516,7 @@ class Member(Node):
             return
         if job.request.name == "getMore" and reply.get("code") in _RESUMABLE:
             reply = {**reply, "errorLabels": [*reply.get("errorLabels", ()), "ResumableChangeStreamError"]}
-        if self.lost_replies and self.chance.random() < self.lost_replies:
+        if self.loses_reply(job.request.name):
             job.connection.reset()
             return
         reply = {**reply, **self._gossip()}
