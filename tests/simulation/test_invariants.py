@@ -44,6 +44,18 @@ QUICK = (
     "number-of-a-retry",
     "number-used-again",
     "close-leaves-timers",
+    "token-kept",
+    "retry-without-label",
+    "reply-of-another",
+    "majority-forgotten",
+    "transaction-loses-a-statement",
+    "linearizable-forgotten",
+    "commit-repeats-everything",
+    "change-stream-skips",
+    "change-stream-repeats",
+    "change-stream-starts-anew",
+    "upload-leaves-chunks",
+    "deletion-leaves-chunks",
 )
 
 

@@ -17,6 +17,7 @@ from tests.simulation import run
 from tests.simulation.command import main
 from tests.simulation.commands import FORGETS_RETRIES, LOSES_COMMITTED
 from tests.simulation.faults import draw
+from tests.simulation.planting import search, watched
 from tests.simulation.run import SECONDS, Simulation
 from tests.simulation.shrinking import Case, shrink
 from tests.simulation.workload import KINDS
@@ -27,11 +28,21 @@ SHORT = 20.0
 BUG = "number-of-a-retry"
 
 
+# Bugs of several invariants, which the first seeds with routers find.
+OF_ROUTERS = ("waiter-sleeps", "session-dirty", "retry-of-anything", "max-time-whole", "cluster-time-of-the-last-reply")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OF_ROUTERS)
+def test_invariants_are_checked_behind_routers(name: str) -> None:
+    assert search(name, range(1, 4), seconds=30.0, routers=True).finding is not None
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(1, 9))
 @pytest.mark.parametrize("routers", [False, True], ids=["members", "routers"])
 def test_nothing_is_lost(seed: int, routers: bool) -> None:
-    outcome = Simulation(seed, routers=routers).run()
+    outcome = watched(seed, routers=routers)
     assert not outcome.findings, "\n".join(outcome.findings)
 
 
