@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tests.simulation.replication import Replica
 
 _INVALID_TOKEN: Final = 260
-_HISTORY_LOST: Final = 286
+HISTORY_LOST: Final = 286
 _LAST: Final = 0xFFFF
 INVALIDATED: Final = "i"
 """The end of the token of the event that ends a stream; only `startAfter` takes it."""
@@ -172,7 +172,7 @@ def open_stream(
         after = index, _LAST
     if replica.storage.last - after[0] > replica.storage.history:
         raise CommandError(
-            _HISTORY_LOST,
+            HISTORY_LOST,
             "Resume of change stream was not possible, as the resume point may no longer be in the oplog.",
             ["NonResumableChangeStreamError"],
         )

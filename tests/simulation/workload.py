@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from motorlite import InsertOne
 from motorlite.errors import ProtocolError, PyMongoError
 from motorlite.retry import RetryBudget
-from tests.simulation.changes import INVALIDATED
+from tests.simulation.changes import HISTORY_LOST, INVALIDATED
 from tests.simulation.chores import Chores
 from tests.torture.streams import Reader
 from tests.torture.workload import (
@@ -83,7 +83,7 @@ class Watcher(Reader):
     def lose_place(self, error: PyMongoError) -> None:
         # Here ends the stream, as far as the account is concerned. What is missing up to its last change was lost.
         assert isinstance(self.tally, Excused)
-        if not self.tally.may_lose_place():
+        if not self.tally.may_lose_place() or getattr(error, "code", None) != HISTORY_LOST:
             super().lose_place(error)
             return
         self._observe("stopped")
