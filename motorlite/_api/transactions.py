@@ -409,7 +409,11 @@ class AsyncClientSession:
                 if after is not After.COMMIT_AGAIN:
                     raise
                 if delay:
-                    await self._core.sleep(delay)
+                    try:
+                        await self._core.sleep(delay)
+                    except BaseException:
+                        retries.gave_up(error)
+                        raise
             else:
                 return None
 

@@ -15,7 +15,7 @@ from motorlite._base.arguments import converted
 from motorlite._base.deadline import NO_DEADLINE
 from motorlite._gridfs.errors import NoFile
 from motorlite._gridfs.files import CHUNKS_INDEX, FILES_INDEX, equal, has_index, revision_order
-from motorlite.errors import ConfigurationError, InvalidOperation, PyMongoError
+from motorlite.errors import AutoReconnect, ConfigurationError, InvalidOperation, PyMongoError
 from motorlite.read_concern import ReadConcern
 from motorlite.read_preferences import ReadPreference
 
@@ -229,13 +229,15 @@ class Store:
 
     async def _delete_orphans(self, file_ids: list[Any], session: AsyncClientSession | None) -> None:
         """Delete the chunks of files that are gone. Their deletion may have been cancelled, and be carried out now."""
-        await have_replies_arrived(self.chunks)
+        are_known = await have_replies_arrived(self.chunks)
         primary = self.files.with_options(read_preference=ReadPreference.PRIMARY)
         async with primary.find({"_id": {"$in": file_ids}}, {"_id": 1}, session=session) as files:
             left = [file["_id"] for file in await files.to_list()]
         gone = [file_id for file_id in file_ids if file_id not in left]
         if gone:
             await self.chunks.delete_many({"files_id": {"$in": gone}}, session=session)
+        if left and not are_known:
+            raise AutoReconnect("the reply to the deletion of a file was lost: it may be carried out later")
 
     async def drop(self, session: AsyncClientSession | None) -> None:
         """Drop both collections, so that no file is left without chunks."""

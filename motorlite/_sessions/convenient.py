@@ -115,6 +115,11 @@ class TransactionRetries:
         self._commits += 1
         return After.COMMIT_AGAIN, delay
 
+    def gave_up(self, error: PyMongoError) -> None:
+        """Return the token of the newest further commit: the caller was cancelled in the wait before it."""
+        if self._budget is not None and self._commits > 1:
+            self._budget.retry_not_made(error.address)
+
     def _start_again(self, now: float) -> tuple[After, float]:
         longest = min(_FIRST_BACKOFF * _GROWTH ** min(self._attempts, _LONGEST_FROM), _LONGEST_BACKOFF)
         delay = self._jitter() * longest

@@ -20,7 +20,7 @@ Operations, with the details that they begin with and, after an arrow, those tha
   is `insert`, `replace` or `update` (which set the field `value`, if there is one), `delete`, or `increment` (which
   adds 1 to the field `n`). Only `insert` may meet a document that does not exist.
 - ``upload``: `file`, `length` (bytes), `digest` (SHA-256, hexadecimal). One that failed has left no chunk.
-- ``delete_file``: `file`.
+- ``delete_file``: `file` → `is_whole`: the file may be there or not, but if it is not, its chunks are not either.
 - ``register``: `op` (`read`, `write` or `cas`), `key`, `value` (not for `read`), `expected` (for `cas`) → `value` (of
   `read`), `swapped` (of `cas`; true if missing).
 - ``append``: `ops`: a transaction of ``["append", key, value]`` and ``["read", key, None]`` → `ops`, with the lists

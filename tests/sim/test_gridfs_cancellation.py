@@ -194,6 +194,25 @@ async def test_a_deletion_that_is_carried_out_late(step: str) -> None:
         await check(files, bucket, client)
 
 
+@pytest.mark.parametrize("step", ["delete", "delete_by_name"])
+async def test_a_deletion_that_may_still_be_carried_out_says_so(step: str) -> None:
+    async with stored_files() as (files, bucket, _):
+        await bucket.upload_from_stream_with_id("f", "f", CONTENT)
+        files.delays["delete fs.files"] = 60.0
+        notes: list[str] = []
+        with anyio.move_on_after(0.1) as scope:
+            try:
+                await getattr(bucket, step)("f")
+            except BaseException as error:
+                notes = error.__notes__
+                raise
+        assert scope.cancelled_caught
+        (note,) = notes
+        assert note.startswith("there may be chunks without a file in db.fs.chunks: the reply to the deletion")
+        await anyio.sleep(100)
+        assert (len(files.files), len(files.chunks)) == (0, 8)
+
+
 async def test_the_deletion_is_limited_in_time() -> None:
     async with stored_files() as (files, bucket, _):
         files.delays["delete"] = 600.0

@@ -20,6 +20,7 @@ from motorlite.errors import (
     PyMongoError,
     WTimeoutError,
 )
+from motorlite.retry import RetryBudget
 from motorlite.testing.scripted import Close, Hang, Reply, failure
 from tests.support.core import gaps
 from tests.support.kept_errors import garbage, without_collector
@@ -153,6 +154,23 @@ async def test_a_commit_is_repeated_until_its_result_is_known(it: Calling) -> No
     assert len(it.calls) == 1
     concerns = [each.get("writeConcern") for each in carried(it.server, "commitTransaction")]
     assert concerns == [None, *[{"w": "majority", "wtimeout": 10_000}] * 5]
+
+
+async def test_a_commit_that_is_cancelled_in_its_backoff_returns_its_token() -> None:
+    budget = RetryBudget(8)
+    async with calling(retry_budget=budget) as it:
+        it.server.on("commitTransaction", SHUTTING_DOWN)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(it.call)
+            # Each commit is retried once; after six of them, the wait is long enough to be met.
+            for _ in range(10_000):
+                await anyio.sleep(0.001)
+                if budget.tokens == 7 and len(it.server.commands("commitTransaction")) == 12:
+                    break
+            assert budget.tokens == 7
+            tasks.cancel_scope.cancel()
+        assert budget.tokens == 8
+        assert it.names[-1] == "commitTransaction"
 
 
 async def test_a_commit_that_was_lost_starts_again(it: Calling) -> None:

@@ -2,7 +2,8 @@
 
 A bug is a function or method of the driver with a small change of its source, compiled and put in its place. What it
 breaks is one of the invariants, or one of the promises that the account checks after a run. None of them makes the
-driver fail outright: each hides until some timing, failure or cancellation meets it.
+driver fail outright: each hides until some timing, failure or cancellation meets it. `python -m tests.simulate --bug
+all` looks for each of them, and says how many seeds that took.
 """
 
 from __future__ import annotations
@@ -331,6 +332,13 @@ _ALL: Final = (
         "nothing checks to which request a reply responds",
         "_connection.connection:Connection.round_trip",
         ("if reply.response_to != request_id:", "if reply.response_to < 0:"),
+        ("replies",),
+    ),
+    Bug(
+        "stray-reply-tolerated",
+        "a connection on which a server sends what nobody has asked for stays open",
+        "_net.on_asyncio.stream:AsyncioStream.buffer_updated",
+        ("        self._refuse_surplus()", "        pass"),
         ("replies",),
     ),
     # The end.

@@ -17,8 +17,11 @@ if TYPE_CHECKING:
     from tests.simulation.documents import Document
     from tests.simulation.replication import Replica
 
-_HISTORY_LOST: Final = 286
+_INVALID_TOKEN: Final = 260
+HISTORY_LOST: Final = 286
 _LAST: Final = 0xFFFF
+INVALIDATED: Final = "i"
+"""The end of the token of the event that ends a stream; only `startAfter` takes it."""
 _KINDS: Final = frozenset({"insert", "update", "replace", "delete"})
 
 
@@ -46,10 +49,15 @@ class FoundCursor:
 class ChangeCursor:
     """A change stream of a collection, or of a database."""
 
-    is_exhausted = False
-
     def __init__(
-        self, replica: Replica, namespace: str, session: bytes, after: tuple[int, int], filters: Sequence[Document]
+        self,
+        replica: Replica,
+        namespace: str,
+        session: bytes,
+        after: tuple[int, int],
+        filters: Sequence[Document],
+        *,
+        is_behind_invalidation: bool = False,
     ) -> None:
         database, _, collection = namespace.partition(".")
         self.namespace = namespace if collection else f"{database}.$cmd.aggregate"
@@ -59,13 +67,29 @@ class ChangeCursor:
         self._replica = replica
         # The entry and the number of the change in it after which it goes on.
         self._after = after
+        # Whether its next event is its last; and whether that was the last one, which its token says.
+        self._is_invalid = False
+        self._is_behind_invalidation = is_behind_invalidation
+        self.is_exhausted = False
 
     def has_news(self) -> bool:
         """Whether a majority has entries that the cursor has not looked at."""
-        return self._replica.commit > self._after[0]
+        return self._is_invalid or self._replica.commit > self._after[0]
+
+    def invalidate(self) -> None:
+        """End the stream with an event that says so."""
+        self._is_invalid = True
 
     def take(self, size: int) -> list[Document]:
         """The next events, at most `size`."""
+        if self._is_invalid and size:
+            self.is_exhausted = self._is_behind_invalidation = True
+            return [{"_id": self._token(), "operationType": "invalidate", "clusterTime": self._replica.time}]
+        before, found = self._after, self._take(size)
+        self._is_behind_invalidation = self._is_behind_invalidation and self._after == before
+        return found
+
+    def _take(self, size: int) -> list[Document]:
         index, number = self._after
         found: list[Document] = []
         if number != _LAST and index:
@@ -91,8 +115,12 @@ class ChangeCursor:
     def _is_watched(self, namespace: str) -> bool:
         return namespace == self._scope or namespace.partition(".")[0] == self._scope
 
+    def _token(self) -> Document:
+        token = _token(*self._after)
+        return {"_data": token["_data"] + INVALIDATED} if self._is_behind_invalidation else token
+
     def position(self) -> Document:
-        return {"postBatchResumeToken": _token(*self._after)}
+        return {"postBatchResumeToken": self._token()}
 
 
 Cursor: TypeAlias = FoundCursor | ChangeCursor
@@ -122,12 +150,19 @@ def open_stream(
     """A cursor that begins where a ``$changeStream`` stage says, or now. Stages after it are filters.
 
     Raises:
-        CommandError: Its history has been forgotten.
+        CommandError: Its history has been forgotten, or it has ended there.
     """
     stage, after = pipeline[0]["$changeStream"], (replica.commit, _LAST)
     token = stage.get("resumeAfter", stage.get("startAfter"))
+    is_behind_invalidation = False
     if token is not None:
         data = token["_data"]
+        is_behind_invalidation = data.endswith(INVALIDATED)
+        if is_behind_invalidation and "resumeAfter" in stage:
+            raise CommandError(
+                _INVALID_TOKEN, "Attempting to resume a change stream using 'resumeAfter' is not allowed"
+            )
+        data = data.removesuffix(INVALIDATED)
         after = int(data[:10], 16), int(data[10:], 16)
     elif "startAtOperationTime" in stage:
         log, time = replica.storage.log, stage["startAtOperationTime"]
@@ -135,10 +170,11 @@ def open_stream(
         while index and log[index - 1].time >= time:
             index -= 1
         after = index, _LAST
-    if after[0] + 1 < replica.storage.oldest:
+    if replica.storage.last - after[0] > replica.storage.history:
         raise CommandError(
-            _HISTORY_LOST,
+            HISTORY_LOST,
             "Resume of change stream was not possible, as the resume point may no longer be in the oplog.",
             ["NonResumableChangeStreamError"],
         )
-    return ChangeCursor(replica, namespace, session, after, [each["$match"] for each in pipeline[1:]])
+    filters = [each["$match"] for each in pipeline[1:]]
+    return ChangeCursor(replica, namespace, session, after, filters, is_behind_invalidation=is_behind_invalidation)

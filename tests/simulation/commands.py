@@ -201,6 +201,12 @@ class Commands:
         reply: Document = {"cursorsKilled": found, "cursorsNotFound": missing}
         return {**reply, "cursorsAlive": [], "cursorsUnknown": [], "ok": 1.0}
 
+    def invalidate_streams(self) -> None:
+        """Let each change stream end with an event that says so."""
+        for cursor in self.cursors.values():
+            if isinstance(cursor, ChangeCursor):
+                cursor.invalidate()
+
     # --- reads ---
 
     def _find(self, request: Request) -> Steps:
@@ -219,10 +225,11 @@ class Commands:
         pipeline = request.document["pipeline"]
         if pipeline and "$changeStream" in pipeline[0]:
             self._check_readable(request)
-            # A stream begins with what a majority has; its first batch is empty.
+            # A stream begins with what a majority has; unless it resumes, its first batch is empty.
             database, target = request.document["$db"], request.document["aggregate"]
             namespace = database if isinstance(target, int) else f"{database}.{target}"
-            return self._opened(request, open_stream(self._replica, namespace, request.session, pipeline), 0)
+            stream = open_stream(self._replica, namespace, request.session, pipeline)
+            return self._opened(request, stream, self._chance.choice((0, 1, _FIRST_BATCH)))
         view = yield from self._view(request)
         found: Iterable[Document] = view.scan(request.namespace)
         for stage in pipeline:

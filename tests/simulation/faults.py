@@ -1,8 +1,8 @@
 """Shell: the faults of a run: drawn from its seed, carried out on the world, and undone.
 
 A plan has lanes, and each lane has one fault at a time: what happens to processes, to links, to bytes, to what servers
-answer, and to the tasks of the client. Members are named by what they are when a fault begins, because a seed cannot
-know which of them will be elected. A fault can be left out without changing the others.
+answer, to change streams, and to the tasks of the client. Members are named by what they are when a fault begins,
+because a seed cannot know which of them will be elected. A fault can be left out without changing the others.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from tests.simulation.member import Member
 from tests.simulation.network import CLIENT
 
 if TYPE_CHECKING:
@@ -49,14 +50,22 @@ _KINDS: Final[dict[str, dict[str, tuple[float, float, float, float]]]] = {
         "hangs up": (0, 0, 0, 0),
         "refuses connections": (0.5, 5, 0.2, 1),
         "arrives in pieces": (1, 10, 0.3, 1),
+        "repeats replies": (0.5, 4, 0.02, 0.3),
+        "sends stray replies": (0.5, 4, 0.02, 0.3),
     },
     "answers": {
         "slow": (0.5, 5, 0.01, 1.0),
         "overload": (1, 8, 20, 500),
         "fails commands": (0.5, 4, 0.05, 0.5),
         "loses replies": (0.5, 4, 0.05, 0.5),
-        "forgets cursors": (0, 0, 0, 0),
+        "loses commits": (1, 8, 0.3, 1),
         "forgets transactions": (0, 0, 0, 0),
+        "forgets labels": (0.5, 6, 0.05, 0.5),
+    },
+    "streams": {
+        "forgets cursors": (0, 0, 0, 0),
+        "forgets history": (1, 10, 0, 10),
+        "invalidates streams": (0, 0, 0, 0),
     },
     "tasks": {"cancels": (1, 10, 0.5, 20)},
 }
@@ -231,6 +240,12 @@ class Faults:
     def _arrives_in_pieces(self, _node: Node, amount: float, _seconds: float) -> Callable[[], None]:
         return self._set(self._world.network, "splits", amount)
 
+    def _repeats_replies(self, node: Node, amount: float, _seconds: float) -> Callable[[], None]:
+        return self._set(node, "repetitions", amount)
+
+    def _sends_stray_replies(self, node: Node, amount: float, _seconds: float) -> Callable[[], None]:
+        return self._set(node, "strays", amount)
+
     # --- answers ---
 
     def _slow(self, node: Node, amount: float, _seconds: float) -> Callable[[], None]:
@@ -250,13 +265,31 @@ class Faults:
     def _loses_replies(self, node: Node, amount: float, _seconds: float) -> Callable[[], None]:
         return self._set(node, "lost_replies", amount)
 
-    def _forgets_cursors(self, node: Node, _amount: float, _seconds: float) -> None:
-        if node.is_up:
-            node.forget_cursors()
+    def _loses_commits(self, node: Node, amount: float, _seconds: float) -> Callable[[], None]:
+        return self._set(node, "lost_commits", amount)
+
+    def _forgets_labels(self, node: Node, amount: float, _seconds: float) -> Callable[[], None]:
+        return self._set(node, "half_labels", amount)
 
     def _forgets_transactions(self, node: Node, _amount: float, _seconds: float) -> None:
         if node.is_up:
             node.forget_transactions()
+
+    # --- streams ---
+
+    def _forgets_cursors(self, node: Node, _amount: float, _seconds: float) -> None:
+        if node.is_up:
+            node.forget_cursors()
+
+    def _forgets_history(self, node: Node, amount: float, _seconds: float) -> Callable[[], None] | None:
+        if not isinstance(node, Member):
+            return None
+        self._world.has_lost_history = True
+        return self._set(node.disk.storage, "history", amount)
+
+    def _invalidates_streams(self, node: Node, _amount: float, _seconds: float) -> None:
+        if node.is_up:
+            node.invalidate_streams()
 
     # --- tasks ---
 

@@ -136,6 +136,7 @@ class Invariants:
             self._times.settle()
             self.pools.settle()
             self.sessions.settle()
+            self.tokens.settle()
         now = self._now()
         for operation in self._by_task.values():
             # One that begins too late, such as the abort of an upload whose time is over, fails at once.
@@ -204,6 +205,8 @@ class Invariants:
         if link.owed:
             owed = next(iter(link.owed.values())).name
             self.report("connections", f"{request.name} was sent on a connection that owes the reply to {owed}")
+        if link.is_spoiled:
+            self.report("replies", f"{request.name} was sent on a connection that has got the reply to no request")
         self.sessions.sent(request, operation)
         current.requests.append(request)
         if request.is_acknowledged:
@@ -231,6 +234,7 @@ class Invariants:
         """Note an operation, which runs in the current task."""
         self.has_moved = True
         operation = self._by_task[asyncio.current_task()] = Running(run, self._now())
+        self.tokens.begun(operation)
         return operation
 
     def finished(self, operation: Running, *, has_succeeded: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from benchmarks.virtual import LIMIT, DeadlockError, VirtualTimeLoop
@@ -17,7 +18,11 @@ _FEW: Final = 50
 
 
 class LivelockError(RuntimeError):
-    """Steps follow each other without end at one moment of virtual time."""
+    """Steps follow each other without end, at one moment of virtual time or with hardly any between them."""
+
+
+class EndlessError(RuntimeError):
+    """The program waits for something longer than it may take."""
 
 
 class SimulatedTask(asyncio.Task[Any]):
@@ -36,6 +41,8 @@ class SimulationLoop(VirtualTimeLoop):
         after_step: Called after each callback.
         before_time: Called when nothing is ready to run, before the clock moves.
         steps: How many callbacks have run.
+        most_steps: How many may run.
+        until: The time at which the program must have ended.
     """
 
     def __init__(self) -> None:
@@ -43,6 +50,8 @@ class SimulationLoop(VirtualTimeLoop):
         self.after_step: Callable[[], None] | None = None
         self.before_time: Callable[[], None] | None = None
         self.steps: int = 0
+        self.most_steps: float = inf
+        self.until: float = LIMIT
         self._steps_at_once = 0
         self._tasks_made = 0
         # Timers that were cancelled since the heap was last cleared of them.
@@ -73,8 +82,10 @@ class SimulationLoop(VirtualTimeLoop):
         while scheduled and scheduled[0]._cancelled:
             heapq.heappop(scheduled)._scheduled = False
         if not ready and not getattr(self, "_stopping"):  # noqa: B009
-            if not scheduled or self._now > LIMIT:
+            if not scheduled:
                 raise DeadlockError
+            if self._now > self.until:
+                raise EndlessError(f"the program goes on at {self._now}")
             if self.before_time is not None:
                 self.before_time()
                 if ready:
@@ -101,8 +112,8 @@ class SimulationLoop(VirtualTimeLoop):
                 if hook is not None:
                     hook()
         self._steps_at_once += count
-        if self._steps_at_once > _STEPS_AT_ONCE:
-            raise LivelockError(f"{self._steps_at_once} steps at {self._now}")
+        if self._steps_at_once > _STEPS_AT_ONCE or self.steps > self.most_steps:
+            raise LivelockError(f"{self._steps_at_once} steps at {self._now}, {self.steps} in all")
 
     def _timer_handle_cancelled(self, handle: Any) -> None:
         """Cancelled timers leave the heap when their time comes, or together when most timers are cancelled."""

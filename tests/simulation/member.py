@@ -40,6 +40,14 @@ _RESUMABLE: Final = frozenset(
     {6, 7, 63, 89, 91, 133, 150, 189, 234, 262, 9001, 10107, 11600, 11602, 13388, 13435, 13436}
 )
 LABELS: Final = ("SystemOverloadedError", "RetryableError")
+_UNASKED: Final[dict[str, Any]] = {
+    "ok": 1.0,
+    "n": 1,
+    "nModified": 1,
+    "value": None,
+    "cursor": {"id": Int64(0), "ns": "nobody.asked", "firstBatch": [], "nextBatch": []},
+}
+"""A reply to no request, which fits many commands."""
 # Seconds of work for a command, and for each document or operation in it.
 _COST: Final = 0.0002
 _STATEMENTS: Final = ("documents", "updates", "deletes", "ops")
@@ -128,9 +136,16 @@ class Node:
         self.clock_error: float = 0.0
         # Seconds that are added before each reply.
         self.slow_replies: float = 0.0
-        # The share of commands that are refused, and of replies before which the connection breaks.
+        # The share of commands that are refused, and of replies before which the connection breaks: of all commands,
+        # and of commits.
         self.failures: float = 0.0
         self.lost_replies: float = 0.0
+        self.lost_commits: float = 0.0
+        # The share of commands that are refused as overload, with only one of its two labels.
+        self.half_labels: float = 0.0
+        # The share of replies that are sent twice, and of those before which the reply to no request is sent.
+        self.repetitions: float = 0.0
+        self.strays: float = 0.0
         self.station = Station()
         self.process: int = 0
         self.process_id = ObjectId(chance.randbytes(12))
@@ -184,6 +199,9 @@ class Node:
     def forget_transactions(self) -> None:
         """Abort all transactions."""
 
+    def invalidate_streams(self) -> None:
+        """End all change streams, as if what they watch had been dropped."""
+
     def later(self, seconds: float, function: Callable[..., None], *arguments: Any) -> None:
         """Call a function later, unless the process ends before."""
         self.network.call_at(self.network.now() + seconds, self._call, self.process, function, arguments)
@@ -231,9 +249,27 @@ class Node:
         if not isinstance(connection, Connection):
             connection.send_reply(reply)
             return
-        data = bytearray(op_msg.encode(request_id, bson.encode(reply), flags=flags))
-        data[8:12] = request_id.to_bytes(4, "little", signed=True)
-        connection.send(bytes(data))
+        if self.strays and self.chance.random() < self.strays:
+            self.network.unasked += 1
+            connection.send(_message(request_id, self.chance.randrange(2**20, 2**30), _UNASKED))
+        data = _message(request_id, request_id, reply, flags)
+        connection.send(data)
+        if self.repetitions and self.chance.random() < self.repetitions:
+            self.network.unasked += 1
+            self.later(self.chance.choice((0.0, 0.001, 0.05)), connection.send, data)
+
+    def loses_reply(self, name: str) -> bool:
+        """Whether the connection breaks instead of carrying the reply to a command, by the faults of this server."""
+        share = self.lost_replies
+        if name == "commitTransaction":
+            share = max(share, self.lost_commits)
+        return bool(share) and self.chance.random() < share
+
+    def refusal(self) -> CommandError | None:
+        """An error instead of executing a command, by the faults of this server."""
+        if self.half_labels and self.chance.random() < self.half_labels:
+            return CommandError(OVERLOADED, "the server has too much to do", [self.chance.choice(LABELS)])
+        return None
 
     # --- hello ---
 
@@ -291,11 +327,15 @@ class Node:
             reply["ismaster"] = reply.pop("isWritablePrimary")
         flags = op_msg.MORE_TO_COME if awaited.streams else 0
         # A streamed reply responds to the previous one.
-        data = bytearray(op_msg.encode(awaited.request_id + 1, bson.encode(reply), flags=flags))
-        data[8:12] = awaited.request_id.to_bytes(4, "little", signed=True)
-        awaited.connection.send(bytes(data))
+        awaited.connection.send(_message(awaited.request_id + 1, awaited.request_id, reply, flags))
         if awaited.streams:
             self._await(_Awaited(awaited.connection, awaited.request_id + 1, awaited.seconds, True, awaited.hello))
+
+
+def _message(number: int, response_to: int, reply: Document, flags: int = 0) -> bytes:
+    data = bytearray(op_msg.encode(number, bson.encode(reply), flags=flags))
+    data[8:12] = response_to.to_bytes(4, "little", signed=True)
+    return bytes(data)
 
 
 class Member(Node):
@@ -354,6 +394,10 @@ class Member(Node):
 
     def forget_transactions(self) -> None:
         self.transactions.abort()
+        self.poke()
+
+    def invalidate_streams(self) -> None:
+        self.commands.invalidate_streams()
         self.poke()
 
     def _clean(self) -> None:
@@ -426,6 +470,8 @@ class Member(Node):
         if self.failures and self.chance.random() < self.failures:
             error = CommandError(self.chance.choice(_FAILURES), "the server has failed the command")
             self.later(0.0001, self._finish, job, error.reply(document))
+        elif (refusal := self.refusal()) is not None:
+            self.later(0.0001, self._finish, job, refusal.reply(document))
         elif delay is None:
             error = CommandError(OVERLOADED, "the server has too much to do", LABELS)
             self.later(0.0001, self._finish, job, error.reply(document))
@@ -470,7 +516,7 @@ class Member(Node):
             return
         if job.request.name == "getMore" and reply.get("code") in _RESUMABLE:
             reply = {**reply, "errorLabels": [*reply.get("errorLabels", ()), "ResumableChangeStreamError"]}
-        if self.lost_replies and self.chance.random() < self.lost_replies:
+        if self.loses_reply(job.request.name):
             job.connection.reset()
             return
         reply = {**reply, **self._gossip()}

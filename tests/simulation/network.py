@@ -330,6 +330,8 @@ class Network:
         self.losses: float = 0.0
         self.refusals: float = 0.0
         self.servers: dict[str, Server] = {}
+        # How often servers have sent what nobody has asked for.
+        self.unasked: int = 0
         self._made = 0
 
     @staticmethod

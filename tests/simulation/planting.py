@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
-import warnings
 from contextlib import ExitStack
 from math import inf
 from random import Random
@@ -25,6 +23,8 @@ MOST_SEEDS: Final = 1000
 
 # Steps in which a cancellation waits for its moment.
 _PATIENCE: Final = 20
+# The share of cancellations that hit an operation which waits.
+_WAITING: Final = 0.3
 
 
 class Search(NamedTuple):
@@ -75,6 +75,8 @@ class _Watch(Invariants):
         # Some runs have many cancellations, others none.
         self._mean = self._chance.choice((50, 200, 1000, inf))
         self._left = self._draw()
+        # Whether the next cancellation hits an operation that waits, for a reply or for the time of its retry.
+        self._is_waiting = False
 
     def _draw(self) -> float:
         return self._mean * self._chance.uniform(0, 2) if self._mean < inf else inf
@@ -84,25 +86,24 @@ class _Watch(Invariants):
         self._left -= 1
         if self._left <= 0 and self._cancel():
             self._left = self._draw()
+            self._is_waiting = self._chance.random() < _WAITING
 
     def _cancel(self) -> bool:
-        """Cancel an operation that is about to go on, or after a while any other. Return whether there was one."""
+        """Cancel an operation that is about to go on, or one that waits, or after a while any.
+
+        Returns:
+            Whether there was one.
+        """
         if any(each.is_over for each in self._simulation.tasks):
             return True  # from now on everything must work
         of_tasks = {each.running._cancel: each for each in self._simulation.tasks}
         found = [each for task in self._by_task if task is not None and (each := of_tasks.get(task.cancel)) is not None]
         ready = [each for task in self._by_task if _is_ready(task) and (each := of_tasks.get(task.cancel)) is not None]
-        if ready or (found and self._left < -_PATIENCE):
-            self._chance.choice(ready or found).running.cancel()
+        wanted = [each for each in found if each not in ready] if self._is_waiting else ready
+        if wanted or (found and self._left < -_PATIENCE):
+            self._chance.choice(wanted or found).running.cancel()
             return True
         return False
-
-    def _raise(self) -> None:
-        if self.violations:
-            # Or the tasks would go on: they survive their cancellation.
-            for task in self._simulation.tasks:
-                task.is_over = True
-        super()._raise()
 
 
 def _is_ready(task: asyncio.Task[Any] | None) -> TypeGuard[asyncio.Task[Any]]:
@@ -111,22 +112,19 @@ def _is_ready(task: asyncio.Task[Any] | None) -> TypeGuard[asyncio.Task[Any]]:
     return task is not None and (awaited is None or awaited.done())
 
 
-def search(bug: str, seeds: Iterable[int], *, seconds: float) -> Search:
-    """Run seeds with a planted bug until one finds something wrong.
+def search(bug: str, seeds: Iterable[int], *, seconds: float, routers: bool = False) -> Search:
+    """Run seeds with a planted bug until one finds something wrong, which it does not find without the bug.
 
     Args:
         bug: Its name.
         seeds: The seeds, in this order.
         seconds: How long each workload runs, in virtual seconds.
+        routers: Whether there are routers.
     """
     count = 0
-    with warnings.catch_warnings():
-        # A run that ends at its first violation leaves its clients open.
-        warnings.simplefilter("ignore", ResourceWarning)
-        for seed in seeds:
-            count += 1
-            outcome = watched(seed, seconds=seconds, bug=bug)
-            if outcome.findings:
-                gc.collect()
-                return Search(count, outcome.findings[0].strip().splitlines()[-1])
+    for seed in seeds:
+        count += 1
+        outcome = watched(seed, seconds=seconds, routers=routers, bug=bug)
+        if outcome.findings and not watched(seed, seconds=seconds, routers=routers).findings:
+            return Search(count, outcome.findings[0].strip().splitlines()[-1])
     return Search(count, None)

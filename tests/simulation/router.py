@@ -151,7 +151,7 @@ class Router(Node):
 
     def receive(self, connection: Asker, request_id: int, document: Document, *, is_answered: bool) -> None:
         def finish(reply: Document) -> None:
-            self._finish(connection, request_id, reply, is_answered=is_answered)
+            self._finish(connection, request_id, next(iter(document)), reply, is_answered=is_answered)
 
         delay = self.station.admit(self.network.now(), _WORK)
         try:
@@ -159,6 +159,8 @@ class Router(Node):
                 raise CommandError(OVERLOADED, "the router has too much to do", LABELS)
             if self.failures and self.chance.random() < self.failures:
                 raise CommandError(HOST_UNREACHABLE, "the router cannot reach the shard")
+            if (refusal := self.refusal()) is not None:
+                raise refusal
         except CommandError as error:
             self.later(_WORK, finish, error.reply(document))
         else:
@@ -246,10 +248,10 @@ class Router(Node):
         forwarded.is_closed = True
         self.answered(forwarded, None)
 
-    def _finish(self, connection: Asker, request_id: int, reply: Document, *, is_answered: bool) -> None:
+    def _finish(self, connection: Asker, request_id: int, name: str, reply: Document, *, is_answered: bool) -> None:
         if not is_answered or connection.state.is_closed:
             return
-        if self.lost_replies and self.chance.random() < self.lost_replies:
+        if self.loses_reply(name):
             connection.reset()
             return
         self.later(self.slow_replies, self.answer, connection, request_id, reply)

@@ -5,6 +5,7 @@ Each class has the rules about one subject. It asks nothing of the driver but it
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from dataclasses import dataclass, field
 from math import inf
@@ -109,6 +110,9 @@ class Pools:
             self._settle(server, set(connections), attempts[server])
             held[server.address] += server.pool.state.total
         links = self.watch.wire.open_links()
+        for link in links:
+            if link.is_spoiled and not link.owed:
+                self.watch.report("replies", f"a connection to {link.address} that got the reply to no request is open")
         used = Counter(link.address for link in links if link.is_used)
         for address, count in Counter(link.address for link in links).items():
             if count > held[address] + _OF_MONITOR:
@@ -281,6 +285,10 @@ class Tokens:
 
     watch: Watch
     _tenths: int | None = None
+    # The commits that have failed, each the last operation of its task so far: `with_transaction` may commit again.
+    _commits: dict[asyncio.Task[Any] | None, Running] = field(default_factory=dict)
+    # Those for whose repetition a token was taken.
+    _paid: set[Running] = field(default_factory=set)
 
     def step(self) -> None:
         """Check the level against the changes so far."""
@@ -304,15 +312,30 @@ class Tokens:
         self._tenths = min(bucket._capacity, self._tenths + tenths)
 
     def taken(self, operation: Running | None) -> None:
-        """Note that a token was taken for the next attempt of `operation`."""
-        if operation is None or not operation.tries or operation.tries[-1].error is None:
+        """Note that a token was taken for the next attempt of `operation`, or to commit again."""
+        commit = self._commits.get(asyncio.current_task()) if operation is None else None
+        if commit is not None and commit not in self._paid:
+            self._paid.add(commit)
+        elif operation is None or not operation.tries or operation.tries[-1].error is None:
             self.watch.report("tokens", "a token was taken without a failed attempt")
         else:
             operation.tries[-1].takes += 1
 
+    def begun(self, operation: Running) -> None:
+        """Note a new operation of the current task: if a token was taken for another commit, it must be that."""
+        commit = self._commits.pop(asyncio.current_task(), None)
+        if commit in self._paid:
+            self._paid.discard(commit)
+            if operation.run.operation.name != "commitTransaction":
+                self.watch.report("tokens", "with_transaction has kept the token of a commit that was not made")
+
     def given(self, operation: Running | None, why: str) -> None:
         """Check the reason of a deposit."""
         newest = operation.tries[-1] if operation is not None and operation.tries else None
+        commit = self._commits.get(asyncio.current_task()) if operation is None else None
+        if commit in self._paid and why == "not made":
+            self._paid.discard(commit)
+            return
         if operation is None or newest is None:
             self.watch.report("tokens", f"a deposit ({why}) without an operation")
             return
@@ -332,12 +355,20 @@ class Tokens:
     def finished(self, operation: Running, *, has_succeeded: bool) -> None:
         """Check that nothing is owed in either direction."""
         bucket, name = self.watch.core._bucket, operation.run.operation.name
+        if name == "commitTransaction" and not has_succeeded:
+            self._commits[asyncio.current_task()] = operation
         if bucket is None or not operation.tries:
             return
         if operation.tries[-1].takes:
             self.watch.report("tokens", f"{name} has kept the token of a retry that was not made")
         if has_succeeded and not operation.successes and not bucket.is_full and operation.tries[-1].error is None:
             self.watch.report("tokens", f"the success of {name} brought no token")
+
+    def settle(self) -> None:
+        """Check the tasks that have ended after a commit that failed."""
+        for task in [task for task in self._commits if task is not None and task.done()]:
+            if self._commits.pop(task) in self._paid:
+                self.watch.report("tokens", "with_transaction has kept the token of a commit that was not made")
 
 
 @dataclass(slots=True, eq=False)

@@ -14,13 +14,14 @@ from benchmarks.virtual import START
 from motorlite.testing.journal import Journal
 from tests.simulation.faults import Fault, Faults, draw
 from tests.simulation.frozen import frozen
+from tests.simulation.hanging import HungError, bounded
 from tests.simulation.loop import SimulationLoop
 from tests.simulation.verdict import judge
-from tests.simulation.workload import KINDS, options
+from tests.simulation.workload import KINDS, Excused, options
 from tests.simulation.world import World, digest
-from tests.torture import workload
+from tests.torture import streams, workload
 from tests.torture.streams import Reader
-from tests.torture.workload import DATABASE, OPTIONS, Tally, Task, prepare
+from tests.torture.workload import DATABASE, OPTIONS, Task, prepare
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,11 +33,20 @@ if TYPE_CHECKING:
 
 # Seconds between two operations of a task: enough for all to meet, few enough for a run of a second.
 PAUSES: Final = (0.0, 5.0)
+# Few enough for reads to meet the writes of a primary that is about to lose them.
+REGISTERS: Final = 2
+# The share of reads of a change stream after which it is closed.
+CLOSED: Final = 0.03
 SECONDS: Final = 120.0
 """How long a workload runs unless something else is asked for, in virtual seconds."""
 _CLIENTS: Final = 2
 # Seconds until everything must work again: more than the keepalive of sockets needs; and until nothing may be left.
 RECOVERY: Final = 180.0
+# What a run may need at most: virtual seconds beside its workload, steps, steps for each second of its workload (some
+# hundreds are usual), and seconds of CPU time, without and with the workload. More is a finding.
+_END: Final = 4 * RECOVERY
+_STEPS: Final = (200_000, 5_000)
+_CPU: Final = (60.0, 1.0)
 
 
 @dataclass(slots=True)
@@ -107,15 +117,32 @@ class Simulation:
         return [(number, self.plan[number]) for number in self.only]
 
     def run(self) -> Outcome:
-        """Run it to its end."""
-        with asyncio.Runner(loop_factory=SimulationLoop) as runner:
-            loop = runner.get_loop()
-            assert isinstance(loop, SimulationLoop)
+        """Run it to its end. A run always ends: one that does not by itself is interrupted, which is a finding."""
+        loop = SimulationLoop()
+        loop.until = START + self.seconds + _END
+        loop.most_steps = _STEPS[0] + _STEPS[1] * self.seconds
+        try:
+            with bounded(_CPU[0] + _CPU[1] * self.seconds):
+                self._run_on(loop)
+        except (Exception, HungError) as error:
+            self._note(loop, {"exception": error})
+        self._forget_clients()
+        outcome = self.outcome
+        outcome.trace = self.world.trace.lines()
+        outcome.digest = digest(outcome.trace)
+        outcome.seconds, outcome.steps = loop.time() - START, loop.steps
+        return outcome
+
+    def _run_on(self, loop: SimulationLoop) -> None:
+        with asyncio.Runner(loop_factory=lambda: loop) as runner:
+            runner.get_loop()
             loop.set_exception_handler(self._note)
             clock = SimpleNamespace(monotonic=loop.time)
             with (
                 frozen(self.seed, loop.time),
                 patch.object(workload, "PAUSES", PAUSES),
+                patch.object(workload, "REGISTERS", REGISTERS),
+                patch.object(streams, "CLOSED", CLOSED),
                 patch.object(workload, "time", clock),
             ):
                 self.world = World(loop, self.seed, routers=self.routers, rules=self.rules)
@@ -123,15 +150,24 @@ class Simulation:
                     loop.after_step, loop.before_time = self._step, self._quiet
                 try:
                     runner.run(self._main())
-                except Exception as error:
+                except (Exception, HungError) as error:
                     self._note(loop, {"exception": error})
+                    self._give_up(loop)
                 finally:
                     loop.after_step = loop.before_time = None
-        outcome = self.outcome
-        outcome.trace = self.world.trace.lines()
-        outcome.digest = digest(outcome.trace)
-        outcome.seconds, outcome.steps = loop.time() - START, loop.steps
-        return outcome
+
+    def _give_up(self, loop: SimulationLoop) -> None:
+        """Let what is still running end soon: the runner cancels it, and waits."""
+        for task in self.tasks:
+            task.is_over = True  # they survive their cancellation
+        loop.until = loop.time() + RECOVERY
+        loop.most_steps = loop.steps + _STEPS[0]
+
+    def _forget_clients(self) -> None:
+        """Let no client complain that it was not closed: a run that has failed cannot close them."""
+        for client in self.clients:
+            core = client._core
+            core._is_closed, core._has_lost_loop = True, False
 
     def _step(self) -> None:
         for observer in self.world.observers:
@@ -150,13 +186,14 @@ class Simulation:
     async def _main(self) -> None:
         world, journal = self.world, Journal(self.world.loop.time)
         world.start()
-        self.clients = [world.client(self._observe, **options(self.chance)) for _ in range(_CLIENTS)]
         # Of its own, as the options of the others may be too tight for a world that has just begun.
         self._plain = world.client(**OPTIONS)
+        users = [world.client(self._observe, **options(self.chance)) for _ in range(_CLIENTS)]
+        self.clients = [*users, self._plain]
         await prepare(self._plain, journal)
-        tally = Tally()
+        tally = Excused(may_lose_place=lambda: world.has_lost_history, may_be_unasked=lambda: world.network.unasked > 0)
         self.tasks = [
-            KINDS[number](self.clients[number % _CLIENTS], journal, tally, f"{self.seed}-{number}", number)
+            KINDS[number](users[number % _CLIENTS], journal, tally, f"{self.seed}-{number}", number)
             for number in self.kinds
         ]
         faults = Faults(world, [fault for _, fault in self.chosen], self._cancel)
@@ -167,8 +204,9 @@ class Simulation:
         await self._finish(journal)
         for task in running if self.outcome.findings else ():
             task.cancel()  # it does not end by itself, as is noted
-        await asyncio.wait(running)
-        for each in (*self.clients, self._plain):
+        if running:
+            await asyncio.wait(running)
+        for each in self.clients:
             await each.close()
         await asyncio.sleep(1)
         for observer in world.observers:

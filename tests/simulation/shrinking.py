@@ -22,6 +22,7 @@ class Case:
         tasks: The numbers of the tasks that run; None: all.
         seconds: How long the workload runs, in virtual seconds.
         routers: Whether there are routers.
+        bug: The bug that is planted in the driver.
     """
 
     seed: int
@@ -29,13 +30,17 @@ class Case:
     tasks: Sequence[int] | None
     seconds: float
     routers: bool = False
+    bug: str | None = None
 
     def __str__(self) -> str:
         words = ["python -m tests.simulate --seed", str(self.seed)]
         for option, numbers in (("--only", self.faults), ("--tasks", self.tasks)):
             if numbers is not None:
                 words += [option, ",".join(map(str, numbers)) or "-"]
-        return " ".join([*words, f"--seconds {self.seconds:g}", *(["--routers"] if self.routers else [])])
+        words += ["--seconds", f"{self.seconds:g}"]
+        words += ["--routers"] if self.routers else []
+        words += [] if self.bug is None else ["--bug", self.bug]
+        return " ".join(words)
 
 
 def shrink(case: Case, faults: int, tasks: int, fails: Callable[[Case], bool]) -> Case:

@@ -7,6 +7,7 @@ else, and rolling it back removes the newest versions. A view at an index of the
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from tests.simulation.documents import key_of
@@ -75,8 +76,8 @@ class Storage:
 
     def __init__(self) -> None:
         self.log: list[Entry] = []
-        # Change streams cannot begin before this index: older entries have left the oplog.
-        self.oldest: int = 1
+        # Change streams cannot resume farther back than so many entries: the others have left the oplog.
+        self.history: float = inf
         self._collections: dict[str, dict[Hashable, _History]] = {}
         # The keys of documents by their `files_id`: GridFS has an index for them.
         self._of_files: dict[tuple[str, Hashable], list[Hashable]] = {}

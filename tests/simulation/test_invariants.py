@@ -44,7 +44,21 @@ QUICK = (
     "number-of-a-retry",
     "number-used-again",
     "close-leaves-timers",
+    "retry-without-label",
+    "reply-of-another",
+    "stray-reply-tolerated",
+    "transaction-loses-a-statement",
+    "change-stream-skips",
+    "change-stream-repeats",
+    "upload-leaves-chunks",
+    "deletion-leaves-chunks",
 )
+
+
+# This small world has streams of its own, so it cannot find what is wrong with those of asyncio.
+OF_INVARIANTS = [
+    bug.name for bug in BUGS.values() if bug.found_by and not bug.where.startswith("_net.on_asyncio.stream")
+]
 
 
 class Loop(VirtualTimeLoop):
@@ -271,7 +285,7 @@ def found_by(name: str, seeds: int) -> str | None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [bug.name for bug in BUGS.values() if bug.found_by])
+@pytest.mark.parametrize("name", OF_INVARIANTS)
 def test_a_planted_bug_breaks_one(name: str) -> None:
     assert found_by(name, 200) in BUGS[name].found_by
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.simulation.changes import HISTORY_LOST, open_stream
 from tests.simulation.loop import SimulationLoop
 from tests.simulation.replication import Disk, Replica, Role, WorldError
 from tests.simulation.storage import Change, Storage
@@ -193,3 +194,46 @@ def test_a_number_that_changed_nothing_still_ends_older_ones() -> None:
     assert caught.value.code == 225
     transactions.clear()
     transactions.supersede(b"1", 7)
+
+
+# --- change streams ---
+
+
+def watching(cluster: Cluster, **options: Any) -> Any:
+    """Open a change stream on the primary."""
+    return open_stream(cluster.primaries[0], "db", b"", [{"$changeStream": options}])
+
+
+def test_a_change_stream_resumes_as_far_back_as_the_history_goes(cluster: Cluster) -> None:
+    cluster.run(10)
+    primary = cluster.primaries[0]
+    token = watching(cluster).position()["postBatchResumeToken"]
+    for number in range(5):
+        primary.write([Change("db.coll", number, {"_id": number}, "insert")])
+    cluster.run(1)
+    primary.storage.history = 5
+    found = watching(cluster, resumeAfter=token).take(100)
+    assert [event["documentKey"]["_id"] for event in found] == [0, 1, 2, 3, 4]
+    primary.storage.history = 4
+    with pytest.raises(CommandError) as lost:
+        watching(cluster, resumeAfter=token)
+    assert lost.value.code == HISTORY_LOST
+
+
+def test_an_invalidated_change_stream_ends_and_another_starts_after_it(cluster: Cluster) -> None:
+    cluster.run(10)
+    stream = watching(cluster)
+    stream.invalidate()
+    assert stream.has_news()
+    (event,) = stream.take(100)
+    assert (event["operationType"], stream.is_exhausted) == ("invalidate", True)
+    assert stream.position() == {"postBatchResumeToken": event["_id"]}
+    with pytest.raises(CommandError, match="resumeAfter"):
+        watching(cluster, resumeAfter=event["_id"])
+    after = watching(cluster, startAfter=event["_id"])
+    # Before the first change, only `startAfter` continues it as well.
+    assert after.position() == {"postBatchResumeToken": event["_id"]}
+    cluster.primaries[0].write([Change("db.coll", 1, {"_id": 1}, "insert")])
+    cluster.run(1)
+    assert [event["operationType"] for event in after.take(100)] == ["insert"]
+    assert after.position() != {"postBatchResumeToken": event["_id"]}

@@ -90,6 +90,7 @@ class Link:
         is_open: Whether the client has kept its end open.
         is_cut: Whether the other end is gone, as far as the client can know.
         is_used: Whether it has carried a command of an operation, which a monitor's never does.
+        is_spoiled: Whether a reply has arrived since that no request of the client waits for.
         owed: The requests without a reply, by the id that the reply responds to.
     """
 
@@ -97,6 +98,7 @@ class Link:
     is_open: bool = True
     is_cut: bool = False
     is_used: bool = False
+    is_spoiled: bool = False
     owed: dict[int, Request] = field(default_factory=dict)
     _written: bytearray = field(default_factory=bytearray)
     _arrived: bytearray = field(default_factory=bytearray)
@@ -123,7 +125,9 @@ class Link:
         for frame in _frames(self._arrived, data):
             _, reply_id, response_to, op_code, _ = _HEADER.unpack_from(frame)
             request = self.owed.pop(response_to, None) if op_code == OP_MSG else None
-            if request is not None:
+            if request is None:
+                self.is_spoiled = self.is_used
+            else:
                 message = op_msg.parse(frame)
                 request.reply = bson.decode(message.body)
                 answered.append(request)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from motorlite import InsertOne
-from motorlite.errors import PyMongoError
+from motorlite.errors import ProtocolError, PyMongoError
 from motorlite.retry import RetryBudget
+from tests.simulation.changes import HISTORY_LOST, INVALIDATED
 from tests.simulation.chores import Chores
 from tests.torture.streams import Reader
 from tests.torture.workload import (
@@ -20,12 +22,35 @@ from tests.torture.workload import (
     Files,
     Inserts,
     Registers,
+    Tally,
     Task,
     Transfers,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from random import Random
+
+
+# The share of reads of a change stream that take several changes.
+LISTED: Final = 0.3
+
+
+@dataclass(slots=True)
+class Excused(Tally):
+    """What happened, but for what servers are to blame for.
+
+    Attributes:
+        may_lose_place: Whether a server may have told a change stream that its history is lost.
+        may_be_unasked: Whether a server has sent a reply that nobody has asked for.
+    """
+
+    may_lose_place: Callable[[], bool] = bool
+    may_be_unasked: Callable[[], bool] = bool
+
+    def note(self, error: BaseException) -> None:
+        if not (isinstance(error, ProtocolError) and self.may_be_unasked()):
+            super(Excused, self).note(error)
 
 
 class ClientInserts(Task):
@@ -41,6 +66,40 @@ class ClientInserts(Task):
             assert result.inserted_count == len(ids)
 
         await self.attempt("insert", work, collection="inserts", ids=ids)
+
+
+class Watcher(Reader):
+    """A reader whose streams are also invalidated, and lose their history."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._lost = 0
+
+    def place(self) -> dict[str, Any]:
+        if self.token is not None and self.token["_data"].endswith(INVALIDATED):
+            return {"start_after": self.token}
+        return super().place()
+
+    def lose_place(self, error: PyMongoError) -> None:
+        # Here ends the stream, as far as the account is concerned. What is missing up to its last change was lost.
+        assert isinstance(self.tally, Excused)
+        if not self.tally.may_lose_place() or getattr(error, "code", None) != HISTORY_LOST:
+            super().lose_place(error)
+            return
+        self._observe("stopped")
+        self._lost += 1
+        self.stream, self.token = f"stream-{self.number}-{self._lost}", None
+
+    async def read_some(self, changes: Any, *, is_patient: bool) -> list[dict[str, Any]]:
+        if self.chance.random() < LISTED:
+            found: list[dict[str, Any]] = await changes.to_list(self.chance.randint(1, 4))
+        else:
+            found = await super().read_some(changes, is_patient=is_patient)
+        if found and found[-1]["operationType"] == "invalidate":
+            assert not changes.alive
+            assert changes.resume_token == found[-1]["_id"]
+            found.pop()
+        return found
 
 
 class Reads(Task):
@@ -61,7 +120,7 @@ class Reads(Task):
 
 KINDS: Final[tuple[type[Task], ...]] = (
     *(Transfers, Transfers, Transfers, Inserts, Inserts, ClientInserts, Counts, Counts),
-    *(BulkWrites, Files, Registers, Registers, Appends, Appends, Appends, Reader, Reader, Reads, Chores, Chores),
+    *(BulkWrites, Files, Registers, Registers, Appends, Appends, Appends, Watcher, Watcher, Reads, Chores, Chores),
 )
 """The tasks of a run; each works with one of the clients in turn."""
 

@@ -80,6 +80,8 @@ class World:
             for address in (ROUTERS if routers else ())
         ]
         self.observers: list[Observer] = []
+        # Whether a member may have told a change stream that it cannot resume.
+        self.has_lost_history: bool = False
         self._clients = 0
 
     def start(self) -> None:

@@ -20,8 +20,8 @@ WATCHED: Final = (("inserts",), ("inserts", "transfers"), ("inserts", "transfers
 CLOSED, CUT_SHORT = 0.005, 0.02
 # Seconds: the longest wait of the server for changes, of a step that is cut short, and after an error.
 AWAIT, SHORT, PAUSE = 0.5, 0.1, 0.2
-# Codes of errors after which a stream has lost its place.
-NOT_RESUMABLE: Final = (280, 286)
+# Codes of errors after which a stream has lost its place, or was told to resume behind its end.
+NOT_RESUMABLE: Final = (260, 280, 286)
 
 
 class Reader(Task):
@@ -51,7 +51,7 @@ class Reader(Task):
         pipeline = [{"$match": {"ns.coll": {"$in": list(self.collections)}}}]
         try:
             async with await self.database.watch(
-                pipeline, resume_after=self.token, max_await_time_ms=int(AWAIT * 1000)
+                pipeline, max_await_time_ms=int(AWAIT * 1000), **self.place()
             ) as changes:
                 if is_new:
                     assert changes.resume_token is not None
@@ -59,6 +59,8 @@ class Reader(Task):
                     self._observe("watching", token=self.token["_data"], collections=list(self.collections))
                 else:
                     self._observe("resumed", token=self.token["_data"], why=self._why)
+                    # It has returned nothing yet, so this is not behind the changes that have arrived with it.
+                    self.token = changes.resume_token
                 self._why = "it was cancelled"
                 await self._read(changes)
                 self._why = "it was closed"
@@ -66,32 +68,46 @@ class Reader(Task):
             self._why = str(error)[:200]
             self.tally.note(error)
             if getattr(error, "code", None) in NOT_RESUMABLE:
-                self.tally.problems.append(f"{self.stream} cannot go on: {error}")
-                self.is_over = True
+                self.lose_place(error)
             await anyio.sleep(PAUSE)
 
+    def place(self) -> dict[str, Any]:
+        """The options that say where the stream goes on."""
+        return {"resume_after": self.token}
+
+    def lose_place(self, error: PyMongoError) -> None:
+        """The stream cannot go on."""
+        self.tally.problems.append(f"{self.stream} cannot go on: {error}")
+        self.is_over = True
+
+    async def read_some(self, changes: Any, *, is_patient: bool) -> list[dict[str, Any]]:
+        """Read the next change, if there is one. `is_patient`: wait for it."""
+        change = await (changes.next() if is_patient else changes.try_next())
+        return [] if change is None else [change]
+
     async def _read(self, changes: Any) -> None:
-        while not self.is_over and self.chance.random() >= CLOSED:
-            change = None
+        while not self.is_over and changes.alive and self.chance.random() >= CLOSED:
+            found: list[dict[str, Any]] = []
             if self.chance.random() < CUT_SHORT:
                 with anyio.move_on_after(self.chance.uniform(0, SHORT)):
-                    change = await changes.next()
+                    found = await self.read_some(changes, is_patient=True)
             else:
-                change = await changes.try_next()
-            if change is None:
-                self.token = changes.resume_token
-                continue
+                found = await self.read_some(changes, is_patient=False)
             # Both are documented to continue behind this change; the first may be a later one, at the end of a batch.
-            self.token = changes.resume_token if self.chance.random() < 0.5 else change["_id"]
-            self.last_key = change["documentKey"]["_id"]
-            self.tally.rounds[self.number] += 1
-            self._observe(
-                "change",
-                token=change["_id"]["_data"],
-                collection=change["ns"]["coll"],
-                key=self.last_key,
-                operation=change["operationType"],
-            )
+            self.token = changes.resume_token if not found or self.chance.random() < 0.5 else found[-1]["_id"]
+            for change in found:
+                self._changed(change)
+
+    def _changed(self, change: dict[str, Any]) -> None:
+        self.last_key = change["documentKey"]["_id"]
+        self.tally.rounds[self.number] += 1
+        self._observe(
+            "change",
+            token=change["_id"]["_data"],
+            collection=change["ns"]["coll"],
+            key=self.last_key,
+            operation=change["operationType"],
+        )
 
     def _observe(self, kind: str, **details: Any) -> None:
         self.journal.observe(self.process, kind, stream=self.stream, **details)

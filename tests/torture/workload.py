@@ -22,7 +22,7 @@ import anyio
 import motorlite
 from motorlite import DeleteOne, InsertOne, ReplaceOne, ReturnDocument, UpdateOne
 from motorlite.errors import BulkWriteError, InvalidOperation, ProtocolError, PyMongoError
-from motorlite.gridfs import AsyncGridFSBucket
+from motorlite.gridfs import AsyncGridFSBucket, NoFile
 from motorlite.read_concern import ReadConcern
 from motorlite.write_concern import WriteConcern
 from tests.torture.cancelling import Cancellable
@@ -311,10 +311,13 @@ class Files(Task):
                     half = len(data) // 2
                     await stream.write(data[:half])
                     await stream.write(data[half:])
-            except PyMongoError:
+            except PyMongoError as error:
+                if isinstance(error, NoFile):
+                    self.tally.problems.append(f"nobody has deleted {name}: {error}")
                 attempt.outcome = "unknown"
                 await stream.abort()
-                attempt.outcome = "failed"
+                # A connection that got a stray reply is closed: what it has sent may be executed after the deletion.
+                attempt.outcome = "unknown" if isinstance(error, ProtocolError) else "failed"
                 raise
             except BaseException as error:
                 # Without a note, the driver has deleted everything.
@@ -325,8 +328,15 @@ class Files(Task):
             self._stored.append(name)
 
     async def _delete(self, name: str) -> None:
-        async def work(_: Attempt) -> None:
-            await self._bucket.delete(name)
+        async def work(attempt: Attempt) -> None:
+            try:
+                await self._bucket.delete(name)
+            except Exception:
+                raise
+            except BaseException as error:
+                # Without a note, a cancelled deletion leaves no chunks of a file that is gone.
+                attempt.result["is_whole"] = not getattr(error, "__notes__", None)
+                raise
 
         await self.attempt("delete_file", work, file=name)
 

@@ -132,6 +132,22 @@ def test_a_commit_whose_backoff_does_not_fit_takes_no_token() -> None:
         assert made.after_commit(labelled(UNKNOWN), START + 0.9949) == (After.COMMIT_AGAIN, 0.005)
 
 
+def test_only_a_commit_that_took_a_token_returns_one() -> None:
+    budget = RetryBudget(8)
+    made = TransactionRetries(NO_DEADLINE, lambda: 1.0, START, budget)
+    made.started()
+    error = labelled(UNKNOWN)
+    for expected in (8, 7, 6):
+        assert made.after_commit(error, START)[0] is After.COMMIT_AGAIN
+        assert budget.tokens == expected
+    made.gave_up(error)
+    assert budget.tokens == 7
+    made.started()
+    made.after_commit(error, START)
+    made.gave_up(error)
+    assert budget.tokens == 7
+
+
 def test_a_limit_of_zero_is_none() -> None:
     made = retries(Deadline(inf, inf, inf, is_set=True))
     assert made.after_callback(labelled(TRANSIENT), START + 1e9)[0] is After.START_AGAIN

@@ -174,9 +174,9 @@ def test_a_counter_counts_from_its_start() -> None:
 # --- files ---
 
 
-def upload(outcome: Any = "ok", deletion: Any = "") -> History:
+def upload(outcome: Any = "ok", deletion: Any = "", **result: Any) -> History:
     history = History().add("upload", {"file": "f", "length": 7, "digest": "d"}, outcome, at=(1, 2))
-    return history.add("delete_file", {"file": "f"}, deletion, at=(3, 4)) if deletion != "" else history
+    return history.add("delete_file", {"file": "f"}, deletion, result, at=(3, 4)) if deletion != "" else history
 
 
 def stored(*lengths: int, digest: str = "d", file: bool = True) -> dict[str, Any]:
@@ -204,6 +204,10 @@ def stored(*lengths: int, digest: str = "d", file: bool = True) -> dict[str, Any
         (upload(deletion="ok"), stored(4, 3), ["not deleted"]),
         (upload(deletion="unknown"), stored(4, file=False), []),
         (upload(deletion="unknown"), stored(4, 3), []),
+        (upload(deletion="unknown", is_whole=False), stored(4, file=False), []),
+        (upload(deletion="unknown", is_whole=True), stored(4, file=False), ["orphaned chunks"]),
+        (upload(deletion="unknown", is_whole=True), stored(4, 3), []),
+        (upload(deletion="unknown", is_whole=True), stored(file=False), []),
         (upload(deletion="failed"), stored(file=False), ["lost"]),
         (History(), stored(4, 3), ["stranger"]),
         (upload(), {**stored(4, 3), "files": [StoredFile("f", 7, 4, "d")] * 2}, ["duplicate"]),
