@@ -28,7 +28,7 @@ from motorlite.errors import (
 from motorlite.overload.breaker import BreakerState
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable
 
     from motorlite._admission.circuit_breaker import Visit
     from motorlite._admission.gate import Gates
@@ -77,13 +77,13 @@ class AdmissionSteps:
         *,
         now: Callable[[], float],
         new_waiter: Callable[[], Waiter],
-        wake: Callable[[Iterator[object]], None],
+        wake: Callable[[Iterable[Waiter], Callable[[Waiter], object]], None],
     ) -> None:
         self._rates = rates
         self._gates = gates
         self._now = now
         self._new_waiter = new_waiter
-        # Makes offers to many waiters (`Waking`).
+        # Wakes many waiters, as `Waking` does.
         self._wake = wake
         # Operations that wait for a token, or for the time of their token.
         self._waiting: dict[Waiter, None] = {}
@@ -95,7 +95,7 @@ class AdmissionSteps:
         self._is_stopped = True
         waiting, self._waiting = self._waiting, {}
         if waiting:
-            self._wake(turn.offer(True) for turn in waiting)
+            self._wake(waiting, lambda turn: turn.offer(True))
 
     # --- before the server is selected ---
 

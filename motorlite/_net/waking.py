@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable
 
     from motorlite._net.runtime import Runtime
 
 # Waking an operation takes one or two microseconds, but until all that were woken have run, which takes a hundred each,
 # the event loop looks at no socket and no timer.
 AT_ONCE: Final = 100
-_DONE: Final = object()
+T = TypeVar("T")
 
 
 class Waking:
@@ -23,18 +23,24 @@ class Waking:
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
-        self._rounds: deque[Iterator[object]] = deque()
+        # Who is still to be woken, and how; none is empty.
+        self._rounds: deque[tuple[deque[Any], Callable[[Any], object]]] = deque()
 
-    def wake(self, offers: Iterator[object]) -> None:
-        """Make `offers`, each by asking for the next item: the first ones now, the others in later steps."""
-        self._rounds.append(offers)
-        if len(self._rounds) == 1:
-            self._wake_some()
+    def wake(self, waiting: Iterable[T], offer: Callable[[T], object]) -> None:
+        """Call `offer` with each of `waiting`: with the first ones now, with the others in later steps."""
+        # Emptied step by step, because to free all of them in the last one would take as long as to wake them.
+        left = deque(waiting)
+        if left:
+            self._rounds.append((left, offer))
+            if len(self._rounds) == 1:
+                self._wake_some()
 
     def _wake_some(self) -> None:
         rounds = self._rounds
         for _ in range(AT_ONCE):
-            while next(rounds[0], _DONE) is _DONE:
+            left, offer = rounds[0]
+            offer(left.popleft())
+            if not left:
                 rounds.popleft()
                 if not rounds:
                     return

@@ -351,7 +351,7 @@ class Pool:
             elif isinstance(effect, Drain):
                 self.late_replies.start(effect)
             elif isinstance(effect, Refuse):
-                self._waking.wake(request.tell() for request in effect.requests)
+                self._waking.wake(effect.requests, Request.tell)
             else:
                 where = format_address(self.address)
                 message = f"Connection to {where} interrupted due to server monitor timeout"

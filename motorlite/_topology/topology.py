@@ -264,7 +264,7 @@ class Topology:
         """Wake all that wait for a new description; `outcome`: the error of a look-up of the seeds."""
         waiters, self._waiters = self._waiters, {}
         if waiters:
-            self._waking.wake(waiter.offer(outcome) for waiter in waiters)
+            self._waking.wake(waiters, lambda waiter: waiter.offer(outcome))
 
     def _timed_out(self, selector: Selector, words: str) -> ServerSelectionTimeoutError:
         if self.seeds is not None:

@@ -23,7 +23,7 @@ from tests.support.core import OVERLOADED_ONLY, driver, find, replica_set, run_c
 from tests.support.pools import Waiting, pool_on, settle
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
+    from collections.abc import Awaitable, Callable, Iterable
 
 pytestmark = pytest.mark.anyio
 
@@ -36,7 +36,7 @@ class Asleep:
     def __init__(self) -> None:
         self.asked = 0
 
-    def wake(self, offers: object) -> None:
+    def wake(self, waiting: object, offer: object) -> None:
         self.asked += 1
 
 
@@ -50,9 +50,9 @@ class Crowd:
         self._is_woken = anyio.Event()
         wake = Waking.wake
 
-        def waking(self_: Waking, offers: Iterator[object]) -> None:
+        def waking(self_: Waking, waiting: Iterable[Any], offer: Callable[[Any], object]) -> None:
             self._is_woken.set()
-            wake(self_, offers)
+            wake(self_, waiting, offer)
 
         monkeypatch.setattr(Waking, "wake", waking)
         self.ended: list[int] = []

@@ -13,8 +13,6 @@ from motorlite._net.current import current_runtime
 from motorlite._net.waking import AT_ONCE, Waking
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from motorlite._net.runtime import Waiter
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -36,10 +34,12 @@ class Many:
         with self.scopes[number]:
             self.received[number] = await waiter.wait(inf)
 
-    def offers(self, start: int = 0, stop: int | None = None) -> Iterator[bool]:
-        for number in range(start, len(self.waiters) if stop is None else stop):
-            self.offered.append(number)
-            yield self.waiters[number].offer(f"value {number}")
+    def wake(self, waking: Waking, start: int = 0, stop: int | None = None) -> None:
+        waking.wake(range(start, len(self.waiters) if stop is None else stop), self._offer)
+
+    def _offer(self, number: int) -> bool:
+        self.offered.append(number)
+        return self.waiters[number].offer(f"value {number}")
 
 
 @pytest.mark.parametrize("number", [0, 1, 7, AT_ONCE - 1])
@@ -47,7 +47,7 @@ async def test_a_few_are_woken_at_once(number: int) -> None:
     async with anyio.create_task_group() as group:
         many = Many(group, number)
         await anyio.sleep(1)
-        Waking(current_runtime()).wake(many.offers())
+        many.wake(Waking(current_runtime()))
         assert many.offered == list(range(number))
     assert many.received == {number: f"value {number}" for number in range(number)}
 
@@ -58,7 +58,7 @@ async def test_many_are_woken_in_slices_and_in_order(number: int) -> None:
         many = Many(group, number)
         await anyio.sleep(1)
         begun = anyio.current_time()
-        Waking(current_runtime()).wake(many.offers())
+        many.wake(Waking(current_runtime()))
         sizes = [len(many.offered)]
         while len(many.received) < number:
             await anyio.lowlevel.checkpoint()
@@ -75,9 +75,9 @@ async def test_a_later_round_begins_when_the_earlier_one_is_over() -> None:
         many = Many(group, 5 * AT_ONCE)
         await anyio.sleep(1)
         waking = Waking(current_runtime())
-        waking.wake(many.offers(0, 3 * AT_ONCE))
-        waking.wake(many.offers(3 * AT_ONCE, 3 * AT_ONCE + 3))
-        waking.wake(many.offers(3 * AT_ONCE + 3))
+        many.wake(waking, 0, 3 * AT_ONCE)
+        many.wake(waking, 3 * AT_ONCE, 3 * AT_ONCE + 3)
+        many.wake(waking, 3 * AT_ONCE + 3)
         assert len(many.offered) == AT_ONCE
     assert many.offered == list(range(5 * AT_ONCE))
     assert len(many.received) == 5 * AT_ONCE
@@ -86,7 +86,7 @@ async def test_a_later_round_begins_when_the_earlier_one_is_over() -> None:
     async with anyio.create_task_group() as group:
         more = Many(group, 2)
         await anyio.sleep(1)
-        waking.wake(more.offers())
+        more.wake(waking)
         assert more.offered == [0, 1]
 
 
@@ -97,7 +97,7 @@ async def test_who_has_left_is_skipped() -> None:
         for scope in many.scopes[::2]:
             scope.cancel()
         await anyio.sleep(1)
-        Waking(current_runtime()).wake(many.offers())
+        many.wake(Waking(current_runtime()))
         # After the first slice, one that would be in the last.
         many.scopes[-1].cancel()
     assert sorted(many.received) == list(range(1, 4 * AT_ONCE - 1, 2))
