@@ -28,7 +28,7 @@ from motorlite.errors import (
 from motorlite.overload.breaker import BreakerState
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection
 
     from motorlite._admission.circuit_breaker import Visit
     from motorlite._admission.gate import Gates
@@ -77,7 +77,7 @@ class AdmissionSteps:
         *,
         now: Callable[[], float],
         new_waiter: Callable[[], Waiter],
-        wake: Callable[[Iterable[Waiter], Callable[[Waiter], object]], None],
+        wake: Callable[[Collection[Waiter], Callable[[Waiter], object]], None],
     ) -> None:
         self._rates = rates
         self._gates = gates

@@ -6,7 +6,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection
 
     from motorlite._net.runtime import Runtime
 
@@ -26,12 +26,14 @@ class Waking:
         # Who is still to be woken, and how; none is empty.
         self._rounds: deque[tuple[deque[Any], Callable[[Any], object]]] = deque()
 
-    def wake(self, waiting: Iterable[T], offer: Callable[[T], object]) -> None:
+    def wake(self, waiting: Collection[T], offer: Callable[[T], object]) -> None:
         """Call `offer` with each of `waiting`: with the first ones now, with the others in later steps."""
-        # Emptied step by step, because to free all of them in the last one would take as long as to wake them.
-        left = deque(waiting)
-        if left:
-            self._rounds.append((left, offer))
+        if not self._rounds and len(waiting) <= AT_ONCE:
+            for one in waiting:
+                offer(one)
+        elif waiting:
+            # Emptied step by step, because to free all of them in the last one would take as long as to wake them.
+            self._rounds.append((deque(waiting), offer))
             if len(self._rounds) == 1:
                 self._wake_some()
 

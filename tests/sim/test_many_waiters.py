@@ -23,7 +23,7 @@ from tests.support.core import OVERLOADED_ONLY, driver, find, replica_set, run_c
 from tests.support.pools import Waiting, pool_on, settle
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Awaitable, Callable, Collection
 
 pytestmark = pytest.mark.anyio
 
@@ -50,7 +50,7 @@ class Crowd:
         self._is_woken = anyio.Event()
         wake = Waking.wake
 
-        def waking(self_: Waking, waiting: Iterable[Any], offer: Callable[[Any], object]) -> None:
+        def waking(self_: Waking, waiting: Collection[Any], offer: Callable[[Any], object]) -> None:
             self._is_woken.set()
             wake(self_, waiting, offer)
 

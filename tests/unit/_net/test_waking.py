@@ -76,6 +76,7 @@ async def test_a_later_round_begins_when_the_earlier_one_is_over() -> None:
         await anyio.sleep(1)
         waking = Waking(current_runtime())
         many.wake(waking, 0, 3 * AT_ONCE)
+        many.wake(waking, 0, 0)
         many.wake(waking, 3 * AT_ONCE, 3 * AT_ONCE + 3)
         many.wake(waking, 3 * AT_ONCE + 3)
         assert len(many.offered) == AT_ONCE
