@@ -71,6 +71,8 @@ class Request:
     has_passed: bool = False
     # The server's breaker stops it when it opens.
     is_gated: bool = False
+    # Makes the error of a request that the pool has refused, which the operation gets in one of the next steps.
+    refusal: Callable[[], PyMongoError] | None = None
     # The rest is for a configured wait queue. See `Ticket`; bytes; set by the queue's order.
     entered: float = field(init=False)
     priority: int = 50
@@ -96,6 +98,11 @@ class Request:
         """End the wait with `error`."""
         self.release()
         self.waiter.offer(error)
+
+    def tell(self) -> bool:
+        """Give the operation the error of its refusal. Returns False if it has one already, or has left."""
+        assert self.refusal is not None
+        return self.waiter.offer(self.refusal())
 
     def has_expired(self, now: float) -> bool:
         """Whether it must not be served any more. One whose own connection is being opened has passed the queue."""

@@ -9,6 +9,7 @@ from motorlite import monitoring as events
 from motorlite._admission.gate import Gates
 from motorlite._admission.rate_limiter import RateLimiter
 from motorlite._execution.admission import AdmissionSteps
+from motorlite._net.waking import Waking
 from motorlite.overload.breaker import BreakerState
 from motorlite.stats import BreakerStats, ClientStats, RateLimitStats, ServerStats
 
@@ -40,7 +41,8 @@ class Limits:
 
     def admission(self, runtime: Runtime) -> AdmissionSteps:
         """Return what the executor asks before each attempt."""
-        return AdmissionSteps(self.rates, self.gates, now=runtime.now, new_waiter=runtime.waiter)
+        wake = Waking(runtime).wake
+        return AdmissionSteps(self.rates, self.gates, now=runtime.now, new_waiter=runtime.waiter, wake=wake)
 
     def _changed(self, address: Address, change: Change) -> None:
         if not self._publish:

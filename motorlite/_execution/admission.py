@@ -28,7 +28,7 @@ from motorlite.errors import (
 from motorlite.overload.breaker import BreakerState
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from motorlite._admission.circuit_breaker import Visit
     from motorlite._admission.gate import Gates
@@ -68,25 +68,34 @@ def outcome_of(error: BaseException, progress: Progress) -> Outcome:
 class AdmissionSteps:
     """The limits of one client."""
 
-    __slots__ = ("_gates", "_is_stopped", "_new_waiter", "_now", "_rates", "_waiting")
+    __slots__ = ("_gates", "_is_stopped", "_new_waiter", "_now", "_rates", "_waiting", "_wake")
 
     def __init__(
-        self, rates: RateLimiter, gates: Gates, *, now: Callable[[], float], new_waiter: Callable[[], Waiter]
+        self,
+        rates: RateLimiter,
+        gates: Gates,
+        *,
+        now: Callable[[], float],
+        new_waiter: Callable[[], Waiter],
+        wake: Callable[[Collection[Waiter], Callable[[Waiter], object]], None],
     ) -> None:
         self._rates = rates
         self._gates = gates
         self._now = now
         self._new_waiter = new_waiter
+        # Wakes many waiters, as `Waking` does.
+        self._wake = wake
         # Operations that wait for a token, or for the time of their token.
-        self._waiting: set[Waiter] = set()
+        self._waiting: dict[Waiter, None] = {}
         # The client is closing.
         self._is_stopped = False
 
     def stop(self) -> None:
         """End the wait of all operations, because the client is closing."""
         self._is_stopped = True
-        for turn in self._waiting:
-            turn.offer(True)
+        waiting, self._waiting = self._waiting, {}
+        if waiting:
+            self._wake(waiting, lambda turn: turn.offer(True))
 
     # --- before the server is selected ---
 
@@ -167,12 +176,12 @@ class AdmissionSteps:
             bucket.quit(waiting)
 
     async def _wait(self, turn: Waiter, until: float) -> None:
-        self._waiting.add(turn)
+        self._waiting[turn] = None
         try:
             with suppress(WaitTimeout):
                 await turn.wait(until)
         finally:
-            self._waiting.discard(turn)
+            self._waiting.pop(turn, None)
         if self._is_stopped:
             raise InvalidOperation("the client was closed while the operation waited for its rate limit")
 

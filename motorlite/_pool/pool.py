@@ -17,8 +17,9 @@ from motorlite._connection.connection import Connection
 from motorlite._connection.establish import EstablishmentError
 from motorlite._connection.handshake import Purpose
 from motorlite._net.runtime import WaitTimeout
+from motorlite._net.waking import Waking
 from motorlite._pool.late_replies import LateReplies
-from motorlite._pool.state import Abandon, Close, Drain, Establish, PoolState, breaker_opened
+from motorlite._pool.state import Abandon, Close, Drain, Establish, PoolState, Refuse, breaker_opened
 from motorlite._retry.backoff import server_base_backoff
 from motorlite.errors import AutoReconnect, PoolClearedError, PoolClosedError, PyMongoError, WaitQueueTimeoutError
 
@@ -68,6 +69,7 @@ class Pool:
         self._on_gone = on_gone if gate is None else (*on_gone, gate.gone)
         self._options = options
         self._runtime = runtime
+        self._waking = Waking(runtime)
         self._host = host
         self._establisher = establisher
         # Called with every failure to establish a connection, and the generation of that connection.
@@ -197,11 +199,16 @@ class Pool:
         self._perform()
         return breaker_opened(self.address, now - request.since, retry_after)
 
-    def _timed_out(self, request: Request, started: float) -> WaitQueueTimeoutError:
-        now = self._runtime.now()
-        error = self.state.expire(request, now)
-        self.state.serve(now)
-        self._perform()
+    def _timed_out(self, request: Request, started: float) -> PyMongoError:
+        error: PyMongoError
+        if request.refusal is not None:  # in time, but its turn to be told had not come
+            error = request.refusal()
+            error.address = self.address
+        else:
+            now = self._runtime.now()
+            error = self.state.expire(request, now)
+            self.state.serve(now)
+            self._perform()
         self._failed_check_out(error, started)
         return error
 
@@ -343,6 +350,8 @@ class Pool:
                 self._abandon(effect.establishment, effect.reason)
             elif isinstance(effect, Drain):
                 self.late_replies.start(effect)
+            elif isinstance(effect, Refuse):
+                self._waking.wake(effect.requests, Request.tell)
             else:
                 where = format_address(self.address)
                 message = f"Connection to {where} interrupted due to server monitor timeout"

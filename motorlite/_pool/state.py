@@ -22,6 +22,7 @@ from __future__ import annotations
 import enum
 from collections import OrderedDict, deque
 from dataclasses import dataclass
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
@@ -153,7 +154,13 @@ class Interrupt(NamedTuple):
     connection: Connection
 
 
-Effect: TypeAlias = Establish | Abandon | Close | Drain | Interrupt
+class Refuse(NamedTuple):
+    """Effect: tell these requests, which have left the queue, that they were refused."""
+
+    requests: list[Request]
+
+
+Effect: TypeAlias = Establish | Abandon | Close | Drain | Interrupt | Refuse
 
 
 # The settings of a pool.
@@ -386,7 +393,7 @@ class PoolState:
     def enqueue(self, request: Request, now: float) -> None:
         """Add a waiting `request`; it is offered a connection or an error, now or later."""
         if self.phase is not _READY:
-            request.waiter.offer(self._refusal())
+            request.waiter.offer(self._refusal()())
             return
         if self.bounded is not None and not self.bounded.admit(request, self.room, len(self.connecting), now):
             return
@@ -413,8 +420,8 @@ class PoolState:
         if request.establishment is not None or any(other is request for other in self.queue):
             return
         # Its turn came, or the pool was cleared, after the old waiter had given up and before the new one was there.
-        if self.phase is not _READY:
-            request.waiter.offer(self._refusal())
+        if request.refusal is not None or self.phase is not _READY:
+            request.waiter.offer((request.refusal or self._refusal())())
             return
         self.queue.push_first(request)
         self.serve(now)
@@ -694,24 +701,29 @@ class PoolState:
 
     def refuse_waiting(self) -> None:
         """Fail all waiters because the client is being closed; connections in use may still be checked in."""
-        self._refuse_waiting(self._closed)
+        self._refuse_waiting(self._closed())
 
     def refuse_gated(self, retry_after: float, now: float) -> int:
         """Fail the waiters that the server's breaker stops, because it has opened. Returns their number."""
         gated = [request for request in self.queue if request.is_gated]
         for request in gated:
-            self.queue.discard(request)
-            request.release()
-            request.waiter.offer(breaker_opened(self.address, now - request.since, retry_after))
+            self._refuse(request, partial(breaker_opened, self.address, now - request.since, retry_after))
         if gated:
+            self.effects.append(Refuse(gated))
             self.serve(now)  # others may use their connections
         return len(gated)
 
-    def _refuse_waiting(self, error: Callable[[], PyMongoError]) -> None:
-        for request in list(self.queue):
-            self.queue.discard(request)
-            request.release()
-            request.waiter.offer(error())
+    def _refuse_waiting(self, refusal: Callable[[], PyMongoError]) -> None:
+        waiting = list(self.queue)
+        for request in waiting:
+            self._refuse(request, refusal)
+        if waiting:
+            self.effects.append(Refuse(waiting))
+
+    def _refuse(self, request: Request, refusal: Callable[[], PyMongoError]) -> None:
+        self.queue.discard(request)
+        request.release()
+        request.refusal = refusal
 
     def _give_up_replies(self, reason: str) -> None:
         for connection in self.pending:
@@ -720,19 +732,21 @@ class PoolState:
 
     def _discard_all(self, reason: str) -> None:
         """Discard everything except the connections that are in use or pending."""
-        self._refuse_waiting(self._refusal)
+        self._refuse_waiting(self._refusal())
         for connection in self.idle:
             self._drop(connection, reason)
         self.effects.extend(Abandon(establishment, reason) for establishment in self.connecting)
         self.idle.clear()
         self.connecting.clear()
 
-    def _closed(self) -> PoolClosedError:
-        return PoolClosedError(f"the connection pool of {format_address(self.address)} is closed")
+    # Each operation gets an error of its own, made when it is told.
 
-    def _refusal(self) -> PyMongoError:
+    def _closed(self) -> Callable[[], PyMongoError]:
+        return partial(PoolClosedError, f"the connection pool of {format_address(self.address)} is closed")
+
+    def _refusal(self) -> Callable[[], PyMongoError]:
         where = format_address(self.address)
         if self.phase is not _CLOSED:
             reason = f": {self.cleared_because}" if self.cleared_because else ""
-            return PoolClearedError(f"the connection pool of {where} was cleared{reason}")
-        return PoolClearedError(f"{where} has left the deployment") if self.is_server_gone else self._closed()
+            return partial(PoolClearedError, f"the connection pool of {where} was cleared{reason}")
+        return partial(PoolClearedError, f"{where} has left the deployment") if self.is_server_gone else self._closed()

@@ -14,6 +14,7 @@ from bson.objectid import ObjectId
 from motorlite import monitoring as events
 from motorlite._base.values import format_address
 from motorlite._net.runtime import WaitTimeout
+from motorlite._net.waking import Waking
 from motorlite._topology.error_handling import ErrorFacts, on_check_error, on_error
 from motorlite._topology.monitor import Monitor
 from motorlite._topology.selection import choose, describe_failure, describe_limit, suitable_servers
@@ -123,7 +124,9 @@ class Topology:
         # same one, and hashing a read preference would cost more than the rest of the selection.
         self._latest: Selector | None = None
         self._only: Server | None = None
-        self._waiters: set[Waiter] = set()
+        # In the order in which they came.
+        self._waiters: dict[Waiter, None] = {}
+        self._waking = Waking(runtime)
         # The client is being closed, so waiting has ended.
         self.is_stopped: bool = False
         self._is_closed = False
@@ -218,6 +221,7 @@ class Topology:
         """
         limit = min(until, deadline.expires_at)
         started = self._runtime.now()
+        is_over = False
         while True:
             if self.is_stopped:
                 raise InvalidOperation("the client is closed")
@@ -226,6 +230,8 @@ class Topology:
                 return server
             if isinstance(selector, tuple):
                 self._check_is_there(selector)
+            if is_over:
+                raise self._timed_out(selector, describe_limit(deadline, until, started))
             if on_wait is not None:
                 on_wait(limit - self._runtime.now())
                 on_wait = None
@@ -238,7 +244,9 @@ class Topology:
             try:
                 failure = await self._next_change(limit)
             except WaitTimeout:
-                raise self._timed_out(selector, describe_limit(deadline, until, started)) from None
+                # Something may have changed just before, and this operation was not woken yet.
+                is_over = True
+                continue
             if seeds is not None and isinstance(failure, Exception):
                 raise seeds.own_error(failure) from failure
 
@@ -246,16 +254,17 @@ class Topology:
         """Wait for a new description. Return the error of a look-up of the seeds instead. Raises WaitTimeout."""
         # A waiter is usable once.
         waiter = self._runtime.waiter()
-        self._waiters.add(waiter)
+        self._waiters[waiter] = None
         try:
             return await waiter.wait(until)
         finally:
-            self._waiters.discard(waiter)
+            self._waiters.pop(waiter, None)
 
     def wake(self, outcome: object = True) -> None:
         """Wake all that wait for a new description; `outcome`: the error of a look-up of the seeds."""
-        for waiter in self._waiters:
-            waiter.offer(outcome)
+        waiters, self._waiters = self._waiters, {}
+        if waiters:
+            self._waking.wake(waiters, lambda waiter: waiter.offer(outcome))
 
     def _timed_out(self, selector: Selector, words: str) -> ServerSelectionTimeoutError:
         if self.seeds is not None:

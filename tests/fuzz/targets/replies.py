@@ -100,13 +100,20 @@ def errors(data: bytes) -> None:
     _shows(error)
     if choice > 240:
         assert str(pickle.loads(pickle.dumps(error))) == str(error)
-    sent: Any = reply.get("errorLabels") if isinstance(reply.get("errorLabels"), list) else ()
-    assert error.error_labels <= {str.__str__(each) for each in sent if isinstance(each, str)}
+    sent = _labels_of(reply)
+    if isinstance(error, WriteConcernError):  # which may have labels of its own
+        sent |= _labels_of(reply["writeConcernError"])
+    assert error.error_labels <= sent
     _retries(error, choice, version)
     effect = on_error(_KNOWN, ErrorFacts(error=error))
     if isinstance(error, OperationFailure) and error.code is not None and error.code not in NOT_PRIMARY_CODES:
         assert effect.description is None
     _successes(reply, version)
+
+
+def _labels_of(document: Mapping[str, Any]) -> set[str]:
+    found = document.get("errorLabels")
+    return {str.__str__(each) for each in found if isinstance(each, str)} if isinstance(found, list) else set()
 
 
 _KNOWN: Final = ServerDescription.from_hello(
@@ -196,6 +203,8 @@ _ERRORS: Final[tuple[Document, ...]] = (
 _ERROR_SEEDS: Final = [
     bytes([(number * 29 + more) % 256]) + bson.encode(reply) for number, reply in enumerate(_ERRORS) for more in (0, 40)
 ]
+# A write concern error that is preferred to the other one, and has labels of its own.
+_ERROR_SEEDS.append(b"\xad" + bson.encode({"writeConcernError": {"errorLabels": [""]}}))
 
 # --- cursors ---
 

@@ -13,7 +13,7 @@ from hypothesis.stateful import initialize, invariant, precondition, rule
 from motorlite._admission.concurrency_limit import AdaptiveLimit
 from motorlite._admission.pace import Pace
 from motorlite._admission.pool_queue import PoolQueue, Request, Ticket
-from motorlite._pool.state import Abandon, Close, Establish, PoolState
+from motorlite._pool.state import Abandon, Close, Establish, PoolState, Refuse
 from motorlite.errors import (
     AdmissionError,
     AutoReconnect,
@@ -200,7 +200,7 @@ class Fifo(Machine):
             self.model.callers.remove(caller)
         elif isinstance(value, CircuitBreakerOpenError):
             assert caller.request.is_gated
-            self.model.callers.remove(caller)
+            assert caller not in self.model.callers
         elif isinstance(value, AutoReconnect):
             self.model.callers.remove(caller)
 
@@ -224,6 +224,9 @@ class Fifo(Machine):
                 self.under_way.append(effect.establishment)
             elif isinstance(effect, Abandon):
                 self.under_way.remove(effect.establishment)
+            elif isinstance(effect, Refuse):
+                for request in effect.requests:
+                    request.tell()
             else:
                 assert isinstance(effect, Close)
 
@@ -337,20 +340,21 @@ class Fifo(Machine):
     @precondition(lambda self: self.model.callers)
     @rule()
     def open_breaker(self) -> None:
-        gated = [caller for caller in self.model.callers if caller.request.is_gated and not caller.waits]
-        for caller in gated:  # cancelled, and taken out of the queue nevertheless
+        gated = [caller for caller in self.model.callers if caller.request.is_gated]
+        for caller in gated:  # those that were cancelled, too; the others are told later
             self.model.callers.remove(caller)
-        self.state.refuse_gated(5.0, self.now)
-        assert not any(caller.request.is_gated for caller in self.model.callers)
+        waiting = [caller for caller in gated if caller.waits]
+        assert self.state.refuse_gated(5.0, self.now) == len(gated)
         self.perform()
+        assert all(isinstance(caller.answer, CircuitBreakerOpenError) for caller in waiting)
 
     @precondition(lambda self: len(self.model.callers) > 2)
     @rule()
     def clear(self) -> None:
         self.state.clear(None)
+        self.perform()
         assert not any(caller.waits for caller in self.model.callers)
         self.model.callers.clear()
-        self.perform()
         self.state.ready()
 
     # --- what holds afterwards ---

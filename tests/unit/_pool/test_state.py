@@ -8,7 +8,7 @@ import pytest
 
 from motorlite._admission.concurrency_limit import AdaptiveLimit
 from motorlite._admission.pool_queue import PoolQueue
-from motorlite._pool.state import Abandon, Close, Phase
+from motorlite._pool.state import Abandon, Close, Phase, Refuse
 from motorlite.errors import AutoReconnect, InvalidOperation, PoolClearedError
 from motorlite.overload import ConcurrencyLimit
 from tests.support.pool_state import (
@@ -305,7 +305,8 @@ def test_nothing_is_started_before_the_error_was_judged() -> None:
     assert subject.effects() == []
     subject.state.clear(None)
     subject.state.serve(0.0)
-    assert subject.effects() == []
+    assert subject.effects() == [Refuse([second])]
+    assert second.tell()
     assert isinstance(answer(second), PoolClearedError)
 
 

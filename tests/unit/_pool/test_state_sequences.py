@@ -12,8 +12,8 @@ from hypothesis.stateful import invariant, precondition, rule
 
 from motorlite._admission.concurrency_limit import AdaptiveLimit
 from motorlite._admission.pool_queue import Request
-from motorlite._pool.state import Abandon, Close, Drain, Establish, Phase, PoolState
-from motorlite.errors import AutoReconnect
+from motorlite._pool.state import Abandon, Close, Drain, Establish, Phase, PoolState, Refuse
+from motorlite.errors import AutoReconnect, PyMongoError
 from motorlite.overload import ConcurrencyLimit
 from tests.support.pool_state import ADDRESS, FakeConnection, FakeStream, FakeWaiter, answer, pool_settings
 from tests.support.sequences import Machine, run
@@ -50,6 +50,8 @@ class Pool(Machine):
         self.requests: list[Request] = []
         # Cancelled, and the pool does not know yet.
         self.leaving: list[Request] = []
+        # Refused, and not told yet.
+        self.refused: list[Request] = []
         self.in_use: list[FakeConnection] = []
         self.under_way: list[Establishment] = []
         # Their late reply is awaited, the oldest first.
@@ -81,6 +83,9 @@ class Pool(Machine):
                 self.closed.append(connection)
             elif isinstance(effect, Drain):
                 self.pending.append(cast("FakeConnection", effect.connection))
+            elif isinstance(effect, Refuse):
+                assert not set(effect.requests) & (set(self.state.queue) | set(self.refused))
+                self.refused += effect.requests
             else:
                 assert effect.connection in self.state.in_use
                 cast("FakeConnection", effect.connection).stream.is_closed = True
@@ -90,6 +95,10 @@ class Pool(Machine):
         return any(isinstance(item, Abandon) and item.establishment is establishment for item in self.state.effects)
 
     def waiting(self) -> list[Request]:
+        return [request for request in self.listening() if request.refusal is None]
+
+    def listening(self) -> list[Request]:
+        """Those that wait, and those that were refused and do not know."""
         return [request for request in self.requests if cast("FakeWaiter", request.waiter).waits]
 
     def received(self, number: int, connection: object) -> None:
@@ -137,14 +146,34 @@ class Pool(Machine):
             self.state.enqueue(request, self.now)
         self.perform()
 
-    @precondition(lambda self: self.waiting())
+    @precondition(lambda self: self.listening())
     @rule(data=st.data(), at_once=st.booleans())
     def cancel(self, data: st.DataObject, at_once: bool) -> None:
-        request = data.draw(st.sampled_from(self.waiting()))
+        request = data.draw(st.sampled_from(self.listening()))
         cast("FakeWaiter", request.waiter).waits = False
         self.leaving.append(request)
         if at_once:
             self.leave(data)
+
+    @precondition(lambda self: self.refused)
+    @rule()
+    def tell(self) -> None:
+        request = self.refused.pop(0)
+        is_listening = request in self.listening()
+        assert request.tell() == is_listening
+        assert not is_listening or isinstance(answer(request), PyMongoError)
+
+    @precondition(lambda self: self.refused)
+    @rule(data=st.data())
+    def stay(self, data: st.DataObject) -> None:
+        """Its time in the queue is up, and it has a new waiter: it is told at once, and not again."""
+        request = data.draw(st.sampled_from(self.refused))
+        if request in self.leaving or request not in self.listening():
+            return
+        request.waiter = FakeWaiter()
+        self.state.stay(request, self.now)
+        assert isinstance(answer(request), PyMongoError)
+        assert not request.tell()
 
     @precondition(lambda self: self.leaving)
     @rule(data=st.data())
@@ -346,6 +375,7 @@ class Pool(Machine):
             assert not self.under_way
             assert not self.pending
             assert not self.waiting()
+        assert all(request in self.refused for request in self.listening() if request.refusal is not None)
         assert self.state.effects == []
 
 

@@ -102,6 +102,9 @@ def test_writes() -> None:
     with pytest.raises(WriteConcernError) as concern:
         replies.check_write_concern({"writeConcernError": {"code": [1], "errmsg": 5, "errInfo": [1]}})
     assert concern.value.code is None
+    with pytest.raises(WriteConcernError) as concern:
+        replies.check_write_concern({"writeConcernError": {"errorLabels": ["a", 5]}, "errorLabels": ["b"]})
+    assert concern.value.error_labels == {"a", "b"}
 
 
 @pytest.mark.parametrize(
