@@ -201,7 +201,7 @@ class Pool:
 
     def _timed_out(self, request: Request, started: float) -> PyMongoError:
         error: PyMongoError
-        if request.refusal is not None:  # in time, but its turn to be told had not come
+        if request.refusal is not None:  # refused in time, and not woken yet
             error = request.refusal()
             error.address = self.address
         else:

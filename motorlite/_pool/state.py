@@ -739,7 +739,7 @@ class PoolState:
         self.idle.clear()
         self.connecting.clear()
 
-    # Each operation gets an error of its own, made when it is told.
+    # Each operation gets an error of its own, made when it is woken.
 
     def _closed(self) -> Callable[[], PyMongoError]:
         return partial(PoolClosedError, f"the connection pool of {format_address(self.address)} is closed")
