@@ -178,6 +178,7 @@ class Fifo(Machine):
             self.join()
         if isinstance(value, FakeConnection):
             self.check_turn(caller)
+            assert self.may_use(), "more operations than the limit permits"
             assert self.now < caller.request.ends_at
             assert self.now < caller.request.leaves_at or caller.request.had_its_own, "its time is up"
             self.in_use.append(value)
@@ -203,6 +204,9 @@ class Fifo(Machine):
             self.model.callers.remove(caller)
         elif isinstance(value, AutoReconnect):
             self.model.callers.remove(caller)
+
+    def may_use(self) -> bool:
+        return self.limit is None or len(self.in_use) < self.limit.value
 
     def check_turn(self, caller: Caller) -> None:
         """It is the turn of `caller`, after those that stopped waiting and have not told the pool yet."""
@@ -243,10 +247,33 @@ class Fifo(Machine):
             self.ask_once(entered, size, limit, priority, kind)
             self.same()
 
+    @rule(
+        kinds=st.lists(
+            st.tuples(
+                st.sampled_from([0.0, 0.0, 0.125]),
+                st.sampled_from([50, 300]),
+                st.sampled_from([inf, 0.25]),
+                st.sampled_from([0, 30, 50, 100]),
+                st.sampled_from(["ordinary", "ordinary", "gated", "admitted"]),
+            ),
+            min_size=2,
+            max_size=6,
+        ),
+        pause=st.sampled_from([0.0, 0.03125, 0.0625]),
+    )
+    def crowd(self, kinds: list[Any], pause: float) -> None:
+        """Operations of all kinds ask."""
+        for kind in kinds:
+            self.ask_once(*kind)
+            self.same()
+            self.pass_time(pause, fires=True)
+            self.same()
+
     def ask_once(self, entered: float, size: int, limit: float, priority: int, kind: str) -> None:
         connection = cast("FakeConnection | None", self.state.take(self.now))
         if connection is not None:
             assert not self.model.callers
+            assert self.may_use()
             self.in_use.append(connection)
             return
         caller = self.newcomer = Caller(self, next(self.numbers))
@@ -254,7 +281,7 @@ class Fifo(Machine):
         bounded = self.state.bounded
         assert bounded is not None
         request.is_gated = kind == "gated"
-        ticket = Ticket(self.now - entered, lambda: size, priority, 0, is_admitted=kind == "admitted")
+        ticket = Ticket(self.now - entered, lambda: size, priority, 100, is_admitted=kind == "admitted")
         bounded.fill_in(request, ticket, self.now + limit)
         most = SIZE if self.limit is None else self.limit.value
         expected = self.model.verdict(request, len(self.in_use), len(self.under_way), most)
@@ -370,9 +397,10 @@ class Fifo(Machine):
         assert state.total <= SIZE
         if callers:
             # No lost wake-up: every caller waits for something that will happen.
-            assert not state.idle or not state.may_use()
+            assert not state.idle or not self.may_use()
             if any(caller.request.establishment is None for caller in callers) and not self.is_used_up():
                 assert state.total == SIZE or len(state.connecting) == 2
+                assert all(establishment.request is not None for establishment in self.under_way)
         if self.options.memory_limit is not None:
             assert self.queue_memory() == sum(caller.request.size for caller in callers)
         admitted = sum(caller.request.is_admitted for caller in callers)

@@ -97,6 +97,7 @@ class Rate(Machine):
         is_admitted = self.starts_at(newcomer, others) <= until and not (is_full and victim is None)
         error = bucket.join(newcomer.waiting, until, now)
         assert (error is None) is is_admitted
+        assert is_admitted or all(each.waiting.error is None for each in self.waiting), "dropped for nothing"
         if is_admitted:
             assert victim is None or isinstance(victim.waiting.error, AdmissionError)
             self.waiting.append(newcomer)

@@ -38,6 +38,8 @@ KINDS: Final[dict[str, dict[str, Any]]] = {
 # Seconds.
 HEARTBEAT: Final = 10.0
 THRESHOLD: Final = 0.015
+# The last but one is at the edge of the window of the first one.
+RTTS: Final = (0.0, 0.01, THRESHOLD, 0.03)
 
 
 @dataclass
@@ -184,7 +186,7 @@ def servers(draw: st.DrawFn, kinds: st.SearchStrategy[str] = ANY) -> Server:
     kind = draw(kinds)
     if kind == "Unknown":
         return Server()
-    found = Server(kind, wire_version=draw(st.sampled_from([16, 17])), rtt=draw(st.sampled_from([0.0, 0.01, 0.02])))
+    found = Server(kind, wire_version=draw(st.sampled_from([16, 17])), rtt=draw(st.sampled_from(RTTS)))
     found.version, found.session_minutes = draw(VERSIONS), draw(st.sampled_from([30, 30, 10, None]))
     if kind in ("RSPrimary", *MEMBERS):
         found.set_name = draw(st.sampled_from(["rs", "rs", "rs", "rs", "other"]))
@@ -328,6 +330,8 @@ TAG_SETS: Final[tuple[Any, ...]] = (
     [{"dc": "x"}],
     [{"dc": "y"}, {}],
     [{"dc": "z"}, {"rack": "1"}],
+    [{"dc": "x", "rack": "1"}],
+    [{"dc": "y", "rack": "1"}, {"dc": "x"}],
     [{"dc": "z"}],
 )
 
