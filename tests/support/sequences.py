@@ -119,7 +119,7 @@ def _steps(machine: type[Machine], random: Random) -> Iterable[Step]:
 
 
 def _failure(machine: type[Machine], steps: Iterable[Step], done: list[Step] | None = None) -> Exception | None:
-    """Make up to as many of the steps as a sequence has, and return what went wrong. `done` gets those that were made."""
+    """Make as many of the steps as a sequence has, and return what went wrong. `done` gets those that were made."""
     rules, left = _rules(machine), len(machine.setup_state().initializers)
     running, made = machine(), 0
     try:
@@ -164,11 +164,14 @@ def _check(running: Machine) -> None:
 def _shortest(machine: type[Machine], steps: list[Step], failure: Exception) -> tuple[list[Step], Exception]:
     """Leave out every step without which the sequence fails in the same way."""
     fixed = len(machine.setup_state().initializers)
-    for place in range(len(steps) - 1, fixed - 1, -1):
-        shorter = steps[:place] + steps[place + 1 :]
-        found = _failure(machine, shorter)
+    place = len(steps) - 1
+    while place >= fixed:
+        made: list[Step] = []
+        found = _failure(machine, steps[:place] + steps[place + 1 :], made)
         if found is not None and type(found) is type(failure):
-            steps, failure = shorter, found
+            # Steps that do not apply without it are left out, too.
+            steps, failure = made, found
+        place = min(place, len(steps)) - 1
     return steps, failure
 
 

@@ -12,6 +12,7 @@ from tests.unit._admission.test_breaker_sequences import Limit, ManyGates, OneBr
 from tests.unit._admission.test_queue_sequences import Fifo, PaceOfAServer, Priority, Standing, Usual
 from tests.unit._admission.test_rate_sequences import Rate
 from tests.unit._api.test_cursor_sequences import Cursor
+from tests.unit._operations.test_bulk_sequences import ClientBulk, CollectionBulk
 from tests.unit._operations.test_change_stream_sequences import Stream
 from tests.unit._pool.test_late_replies_sequences import Replies
 from tests.unit._pool.test_state_sequences import BalancedPool, ImpatientPool, LimitedPool, Pool
@@ -32,7 +33,7 @@ MACHINES: Final[dict[str, type[Machine]]] = {
         *(Pool, BalancedPool, ImpatientPool, LimitedPool, Replies),
         *(Usual, PaceOfAServer, Fifo, Priority, Standing, Rate, OneBreaker, ManyGates, Limit),
         *(Budget, Decisions, Sessions, Turns),
-        *(Stream, Cursor, Discovery, Selection),
+        *(CollectionBulk, ClientBulk, Stream, Cursor, Discovery, Selection),
     )
 }
 
@@ -793,7 +794,9 @@ _ALL: Final = (
         "a session returns to the pool while an operation of its transaction is running",
         "_sessions.session:Session.end",
         (
-            "if transaction.is_busy:\n        if self.server_session is not None:\n            self.server_session.is_dirty = True",
+            "if transaction.is_busy:\n"
+            "        if self.server_session is not None:\n"
+            "            self.server_session.is_dirty = True",
             "if transaction.is_busy:",
         ),
         ("Sessions",),
@@ -832,6 +835,217 @@ _ALL: Final = (
         "_sessions.session:Session.leave_queue",
         ("self.waiting.pop(operation, None)", "pass"),
         ("Turns",),
+    ),
+    # Bulk writes.
+    Bug(
+        "runs-lose-their-indexes",
+        "writes of an unordered bulk write have their place among those of their kind",
+        "_operations.bulk:unordered_runs",
+        ("indexes[kind].append(index)", "indexes[kind].append(len(indexes[kind]))"),
+        ("CollectionBulk",),
+    ),
+    Bug(
+        "error-index-of-the-batch",
+        "an error has its index in its command",
+        "_operations.bulk:BulkResult.merge",
+        ("position = start + number(error", "position = number(error"),
+        ("CollectionBulk",),
+    ),
+    Bug(
+        "upsert-index-of-the-batch",
+        "an upsert has its index in its command",
+        "_operations.bulk:BulkResult.merge",
+        ("run.indexes[start + number(entry", "run.indexes[number(entry"),
+        ("CollectionBulk",),
+    ),
+    Bug(
+        "upserts-are-matches",
+        "documents that were inserted by an upsert count as matched",
+        "_operations.bulk:BulkResult.merge",
+        ("affected - len(upserted)", "affected"),
+        ("CollectionBulk",),
+    ),
+    Bug(
+        "long-replies-count-twice",
+        "each part of a long reply has the counts of the whole",
+        "_operations.bulk:_parts",
+        ('{"n": 0, "nModified": 0}', '{"n": reply.get("n", 0), "nModified": 0}'),
+        ("CollectionBulk",),
+    ),
+    Bug(
+        "goes-on-after-an-error",
+        "an ordered bulk write sends further commands after an error",
+        "_operations.bulk:BulkResult.can_continue",
+        ('not (self._ordered and self.details["writeErrors"])', "True"),
+        ("CollectionBulk",),
+    ),
+    Bug(
+        "too-many-writes",
+        "a command has one more write than the server accepts",
+        "_operations.bulk:BulkBatch._take",
+        ("min(facts.max_write_batch_size,", "min(facts.max_write_batch_size + 1,"),
+        ("CollectionBulk",),
+    ),
+    Bug(
+        "no-room-for-the-session",
+        "the message is larger than the server accepts once it has its session",
+        "_operations.bulk:BulkBatch._take",
+        (" - body - DECORATION_ALLOWANCE", " - body"),
+        ("CollectionBulk",),
+    ),
+    Bug(
+        "large-write-goes-with-others",
+        "a write that is too large stops those before it",
+        "_operations.bulk:BulkBatch._take",
+        ("count = min(count, next(index for index, size in enumerate(sizes) if size > largest))", "count = 0"),
+        ("CollectionBulk",),
+    ),
+    Bug(
+        "too-few-writes",
+        "a command that is not full is sent before its last write",
+        "_operations.bulk:BulkBatch._take",
+        ("max(bisect_right(ends, room), min(most, 1))", "max(bisect_right(ends, room - 5_000), min(most, 1))"),
+        ("CollectionBulk",),
+    ),
+    Bug(
+        "encoded-from-the-start",
+        "what was encoded ahead is sent again with the next command",
+        "_operations.bulk:BulkBatch._take",
+        ("del run.encoded[:count]", "pass"),
+        ("CollectionBulk",),
+    ),
+    Bug(
+        "multi-in-another-batch",
+        "a command is not retried because a later one has a write of many documents",
+        "_operations.bulk:BulkBatch._take",
+        (" and run.multis[next_multi] < start + count", ""),
+        ("CollectionBulk",),
+    ),
+    Bug(
+        "unacknowledged-in-the-middle",
+        "an ordered bulk write without acknowledgement does not learn of its errors",
+        "_operations.bulk:BulkBatch._take",
+        (" or (self._ordered and not is_last)", ""),
+        ("CollectionBulk",),
+    ),
+    Bug(
+        "retry-with-other-writes",
+        "a retry takes what fits the limits of the next server",
+        "_operations.bulk:BulkBatch.command",
+        ("if self._sequence is None:", "if True:"),
+        ("CollectionBulk",),
+    ),
+    Bug(
+        "end-of-a-run-is-the-end",
+        "the last command of each run of an ordered bulk write is not acknowledged",
+        "_api.collection.bulk:CollectionBulkWrite._send_run",
+        ("has_successor=has_successor", "has_successor=False"),
+        ("CollectionBulk",),
+    ),
+    Bug(
+        "begins-with-each-command",
+        "further commands of a bulk write may be refused by limits",
+        "_api.bulk_write:BulkWrite._send",
+        ("batch.is_continuation, self._has_begun = self._has_begun, True", "pass"),
+        ("CollectionBulk", "ClientBulk"),
+    ),
+    Bug(
+        "session-per-error",
+        "the session of a bulk write that fails is not released",
+        "_api.bulk_write:BulkWrite.execute",
+        ("if implicit is not None and implicit.server_session is not None:", "if call.session is not None:"),
+        ("CollectionBulk", "ClientBulk"),
+    ),
+    Bug(
+        "namespaces-have-no-size",
+        "the namespaces of a command do not count",
+        "_operations.client_bulk:Encoded.add",
+        ("sum(map(len, self.namespaces[known:]))", "0"),
+        ("ClientBulk",),
+    ),
+    Bug(
+        "namespace-of-the-last-batch",
+        "writes go to another collection",
+        "_operations.client_bulk:Encoded.place",
+        ("place = self._places[namespace] = len(self.namespaces)", "place = self._places[namespace] = 0"),
+        ("ClientBulk",),
+    ),
+    Bug(
+        "namespaces-of-the-next-batch",
+        "the last namespace of a command is missing",
+        "_operations.client_bulk:Encoded.sequences",
+        ("self._used[count - 1]", "self._used[max(count - 2, 0)]"),
+        ("ClientBulk",),
+    ),
+    Bug(
+        "multi-counts-too-far",
+        "a command is not retried because the next one has a write of many documents",
+        "_operations.client_bulk:Encoded.has_multi",
+        ("self.first_multi < count", "self.first_multi <= count"),
+        ("ClientBulk",),
+    ),
+    Bug(
+        "client-takes-too-many",
+        "a command of a client has one more write than the server accepts",
+        "_operations.client_bulk:ClientBulkBatch._take",
+        ("facts.max_write_batch_size)", "facts.max_write_batch_size + 1)"),
+        ("ClientBulk",),
+    ),
+    Bug(
+        "client-leaves-no-room",
+        "the message of a client is larger than the server accepts",
+        "_operations.client_bulk:ClientBulkBatch._take",
+        (" - MESSAGE_OVERHEAD - body", ""),
+        ("ClientBulk",),
+    ),
+    Bug(
+        "client-retries-others",
+        "a retry of a client takes what fits the limits of the next server",
+        "_operations.client_bulk:ClientBulkBatch.command",
+        ("if not self._sequences:", "if True:"),
+        ("ClientBulk",),
+    ),
+    Bug(
+        "client-loses-large-writes",
+        "nobody learns that a write without acknowledgement is too large",
+        "_operations.client_bulk:ClientBulkBatch._noticed",
+        ("if len(operation) <= limit:", "if True:"),
+        ("ClientBulk",),
+    ),
+    Bug(
+        "client-error-index-of-the-batch",
+        "an error of a client's bulk write has its index in its command",
+        "_operations.client_bulk:ClientBulkResult._take_error",
+        ("index = start + position", "index = position"),
+        ("ClientBulk",),
+    ),
+    Bug(
+        "client-result-index-of-the-batch",
+        "a single result has its index in its command",
+        "_operations.client_bulk:ClientBulkResult.take",
+        ("self._take_result(result, start + position)", "self._take_result(result, position)"),
+        ("ClientBulk",),
+    ),
+    Bug(
+        "client-goes-on-after-an-error",
+        "an ordered bulk write of a client sends further commands after an error",
+        "_operations.client_bulk:ClientBulkResult.can_continue",
+        ('not (self._is_ordered and self.details["writeErrors"])', "True"),
+        ("ClientBulk",),
+    ),
+    Bug(
+        "client-forgets-what-succeeded",
+        "the error of a bulk write says that nothing succeeded",
+        "_operations.client_bulk:ClientBulkResult.merge",
+        ("any(counts.values()) or ", ""),
+        ("ClientBulk",),
+    ),
+    Bug(
+        "results-stay-on-the-server",
+        "the cursor of the results stays open after an error",
+        "_api.client_bulk:ClientBulkWrite._send_batch",
+        ("except Exception:\n        await self._close(cursor)", "except Exception:\n        pass"),
+        ("ClientBulk",),
     ),
     # Change streams and cursors.
     Bug(
