@@ -410,6 +410,8 @@ class CollectionBulk(Machine):
         self.patches = ExitStack()
         for (module, name), value in SMALL.items() if is_small else ():
             self.patches.enter_context(mock.patch.object(module, name, value))
+        self.client, _ = fake_client()
+        self.core = self.client._core = Core()
         self.numbers = count(1)
         self.writes: list[Write] = []
 
@@ -469,8 +471,7 @@ class CollectionBulk(Machine):
         is_slow: bool,
     ) -> Any:
         """Make the call; return its result, or its error."""
-        client, _ = fake_client()
-        core = client._core = Core()
+        client, core = self.client, self.core
         core.executor = server
         # Others get a turn after every slice.
         core.time_per_look = 0.1 if is_slow else 0.0
