@@ -96,5 +96,4 @@ def _broken(bug: Bug, original: Any) -> Any:
 
 def _importers(name: str, original: Any) -> list[Any]:
     """Return the modules, those of tests included, that have imported a function by its name."""
-    modules = [module for key, module in list(sys.modules.items()) if key.startswith(("motorlite.", "tests."))]
-    return [module for module in modules if vars(module).get(name) is original]
+    return [module for module in list(sys.modules.values()) if getattr(module, "__dict__", {}).get(name) is original]

@@ -24,12 +24,14 @@ from motorlite.errors import (
     WaitQueueTimeoutError,
 )
 from motorlite.overload import ConcurrencyLimit, WaitQueue
+from tests.support.machine_bugs import cases, find
 from tests.support.pool_state import ADDRESS, FakeConnection, FakeWaiter, pool_settings
 from tests.support.sequences import Machine, run
 
 if TYPE_CHECKING:
     from motorlite._admission.pool_queue import Establishment
     from motorlite._connection.connection import Connection
+    from tests.support.planting import Bug
 
 SIZE: Final = 2
 DEPTH: Final = 3
@@ -610,3 +612,9 @@ def test_who_has_too_little_time_steps_aside() -> None:
 
 def test_the_pace_is_that_of_lists() -> None:
     run(PaceOfAServer)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("machine", "bug"), cases(Fifo, Priority, Standing, Usual, PaceOfAServer))
+def test_planted_bugs_are_found(machine: type[Machine], bug: Bug) -> None:
+    find(machine, bug)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 
@@ -14,6 +15,7 @@ from motorlite._operations.contract import Opened
 from motorlite._sessions.session import Session
 from motorlite.errors import CursorNotFound, InvalidOperation, PyMongoError
 from tests.support.fake_core import ADDRESS, FACTS, FakeCore, FakeExecutor, batch, fake_client, next_batch
+from tests.support.machine_bugs import cases, find
 from tests.support.operations import network_error, overload, unsent
 from tests.support.sequences import Machine, run
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
     from motorlite._operations.contract import Call, Operation
     from motorlite._operations.cursors import LostCursor
+    from tests.support.planting import Bug
 
 CURSOR: Final = 7
 
@@ -315,3 +318,9 @@ class Cursor(Machine):
 
 def test_no_document_is_lost_or_repeated() -> None:
     run(Cursor)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("machine", "bug"), cases(Cursor))
+def test_planted_bugs_are_found(machine: type[Machine], bug: Bug) -> None:
+    find(machine, bug)

@@ -22,11 +22,13 @@ from motorlite._base.values import ServerFacts
 from motorlite._client.leftovers import give_back
 from motorlite._operations import bulk, client_bulk, slices
 from motorlite._operations.contract import Opened
+from motorlite._operations.statements import statement_of
 from motorlite._sessions.session import ServerSession
 from motorlite._wire import op_msg
 from motorlite.errors import BulkWriteError, ClientBulkWriteException, DocumentTooLarge, PyMongoError
 from motorlite.results import InsertManyResult
 from tests.support.fake_core import ADDRESS, FakeCore, FakeExecutor, fake_client
+from tests.support.machine_bugs import cases, find
 from tests.support.operations import network_error
 from tests.support.sequences import Machine, run
 
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from motorlite._operations.contract import Call, Command, CursorReply, Operation
     from motorlite._operations.cursors import LostCursor
     from motorlite._sessions.session import Session
+    from tests.support.planting import Bug
 
 CURSOR: Final = 7
 # What a server accepts beside a document, and what the driver adds to a command at most.
@@ -94,7 +97,7 @@ class Write(NamedTuple):
 class Limits(NamedTuple):
     """Those of a server's hello."""
 
-    count: int
+    writes: int
     message: int
     document: int
 
@@ -104,7 +107,7 @@ class Limits(NamedTuple):
             ADDRESS,
             max_wire_version=25,
             session_timeout_minutes=30,
-            max_write_batch_size=self.count,
+            max_write_batch_size=self.writes,
             max_message_size=self.message,
             max_bson_object_size=self.document,
         )
@@ -240,12 +243,12 @@ class Server(FakeExecutor):
         size = len(op_msg.encode(1, bson.encode(command.document), command.sequences))
         payload = sum(len(each) for sequence in command.sequences for each in sequence.documents)
         assert size + ROOM <= limits.message, "no room for the session"
-        assert 0 < len(writes) <= min(limits.count, bulk.MAX_STATEMENTS)
+        assert 0 < len(writes) <= min(limits.writes, most_statements())
         is_acknowledged = operation.is_acknowledged
         allowance = ALLOWANCE if is_acknowledged else 0
         if command.name != "bulkWrite":
             assert command.document.get("writeConcern", {}).get("w", 1) == int(is_acknowledged)
-            assert len(writes) == 1 or payload <= bulk.MAX_SIZE
+            assert len(writes) == 1 or payload <= most_bytes()
             assert all(len(each) <= limits.document + allowance for each in command.sequences[0].documents)
         elif not is_acknowledged:
             assert all(size_of(write) <= limits.document for write in writes if write.kind == "insert")
@@ -343,6 +346,16 @@ class Server(FakeExecutor):
     def kill(self) -> None:
         assert self.cursor_is_open, "killed twice"
         self.cursor_is_open = False
+
+
+def most_statements() -> int:
+    """How many statements the driver puts into a command at most."""
+    return int(vars(bulk)["MAX_STATEMENTS"])
+
+
+def most_bytes() -> int:
+    """How many bytes they have together."""
+    return int(vars(bulk)["MAX_SIZE"])
 
 
 def size_of(write: Write) -> int:
@@ -533,7 +546,7 @@ class CollectionBulk(Machine):
 
     def is_full(self, command: Sent, following: Write, is_acknowledged: bool) -> bool:
         """Whether a command has no room for another write."""
-        if len(command.writes) in (command.limits.count, bulk.MAX_STATEMENTS) or following.fate == "unencodable":
+        if len(command.writes) in (command.limits.writes, most_statements()) or following.fate == "unencodable":
             return True
         size = self.size_in_command(following)
         if self.IS_OF_CLIENT:
@@ -545,7 +558,7 @@ class CollectionBulk(Machine):
         allowance = ALLOWANCE if is_acknowledged else 0
         return (
             command.size + size + ALLOWANCE + 100 > command.limits.message
-            or command.payload + size > bulk.MAX_SIZE
+            or command.payload + size > most_bytes()
             or size > command.limits.document + allowance
         )
 
@@ -556,7 +569,7 @@ class CollectionBulk(Machine):
         if self.IS_OF_CLIENT:
             kind, _, fields = client_bulk.statement_of(write.model)
             return len(bson.encode({kind: 0, **fields}))
-        _, statement = bulk.statement_of(write.model)
+        _, statement = statement_of(write.model)
         return len(bson.encode(statement))
 
     def check_result(self, writes: list[Write], server: Server, result: Any, is_acknowledged: bool) -> None:
@@ -639,3 +652,9 @@ class ClientBulk(CollectionBulk):
 @pytest.mark.parametrize("machine", [CollectionBulk, ClientBulk])
 def test_each_write_is_sent_once_and_counted_once(machine: type[CollectionBulk]) -> None:
     run(machine)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("machine", "bug"), cases(CollectionBulk, ClientBulk))
+def test_planted_bugs_are_found(machine: type[Machine], bug: Bug) -> None:
+    find(machine, bug)

@@ -15,12 +15,14 @@ from motorlite._admission.pool_queue import Request
 from motorlite._pool.state import Abandon, Close, Drain, Establish, Phase, PoolState
 from motorlite.errors import AutoReconnect
 from motorlite.overload import ConcurrencyLimit
+from tests.support.machine_bugs import cases, find
 from tests.support.pool_state import ADDRESS, FakeConnection, FakeStream, FakeWaiter, answer, pool_settings
 from tests.support.sequences import Machine, run
 
 if TYPE_CHECKING:
     from motorlite._admission.pool_queue import Establishment
     from motorlite._connection.connection import Connection
+    from tests.support.planting import Bug
 
 
 class Pool(Machine):
@@ -410,3 +412,9 @@ class LimitedPool(Pool):
 @pytest.mark.parametrize("machine", [Pool, BalancedPool, ImpatientPool, LimitedPool])
 def test_each_connection_is_in_one_place_and_nobody_waits_in_vain(machine: type[Pool]) -> None:
     run(machine)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("machine", "bug"), cases(Pool, BalancedPool, ImpatientPool, LimitedPool))
+def test_planted_bugs_are_found(machine: type[Machine], bug: Bug) -> None:
+    find(machine, bug)

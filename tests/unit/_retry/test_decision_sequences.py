@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 
@@ -12,12 +13,14 @@ from motorlite._base.deadline import NO_DEADLINE, Deadline
 from motorlite._operations.contract import Kind
 from motorlite._retry.decision import Again, Raise, Retry, RetrySettings
 from motorlite.retry import OverloadRetry, RetryBudget, RetryRefusal, RetryRule
+from tests.support.machine_bugs import cases, find
 from tests.support.operations import failed, network_error, other, overload, read, server_error, write
 from tests.support.sequences import Machine, run
 
 if TYPE_CHECKING:
     from motorlite._retry.failure import Failure
     from motorlite.errors import PyMongoError
+    from tests.support.planting import Bug
 
 POLICY, ORDINARY, ALWAYS = RetryRule.OVERLOAD_POLICY, RetryRule.SPECIFICATION, RetryRule.ALWAYS
 OVERLOADED, RETRYABLE, UNWRITTEN = "SystemOverloadedError", "RetryableError", "NoWritesPerformed"
@@ -279,3 +282,9 @@ class Decisions(Machine):
 
 def test_decisions_are_those_of_the_documentation() -> None:
     run(Decisions)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("machine", "bug"), cases(Decisions))
+def test_planted_bugs_are_found(machine: type[Machine], bug: Bug) -> None:
+    find(machine, bug)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+import pytest
 from bson.datetime_ms import DatetimeMS
 from bson.objectid import ObjectId
 from hypothesis import strategies as st
@@ -18,7 +19,11 @@ from motorlite._topology.topology_description import TopologyChange, TopologyDes
 from motorlite._wire.replies import error_from_reply
 from motorlite.errors import AutoReconnect, NetworkTimeout, PyMongoError
 from motorlite.read_preferences import Nearest, Primary, PrimaryPreferred, Secondary, SecondaryPreferred
+from tests.support.machine_bugs import cases, find
 from tests.support.sequences import Machine, run
+
+if TYPE_CHECKING:
+    from tests.support.planting import Bug
 
 ADDRESSES: Final = [(name, 27017) for name in "abcd"]
 NAMES: Final = {address: f"{address[0]}:{address[1]}" for address in ADDRESSES}
@@ -435,3 +440,9 @@ def test_discovery_is_that_of_the_specification() -> None:
 
 def test_selection_is_that_of_the_specification() -> None:
     run(Selection)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("machine", "bug"), cases(Discovery, Selection))
+def test_planted_bugs_are_found(machine: type[Machine], bug: Bug) -> None:
+    find(machine, bug)

@@ -1,41 +1,43 @@
-"""Bugs planted in the driver, each of which the state machines of its module find."""
+"""Bugs to plant in the driver, each of which state machines find: `found_by` has their names.
+
+The test module of a machine looks for its bugs (`cases`, `find`).
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 from tests.support.planting import Bug, plant
 from tests.support.sequences import search
-from tests.unit._admission.test_breaker_sequences import Limit, ManyGates, OneBreaker
-from tests.unit._admission.test_queue_sequences import Fifo, PaceOfAServer, Priority, Standing, Usual
-from tests.unit._admission.test_rate_sequences import Rate
-from tests.unit._api.test_cursor_sequences import Cursor
-from tests.unit._operations.test_bulk_sequences import ClientBulk, CollectionBulk
-from tests.unit._operations.test_change_stream_sequences import Stream
-from tests.unit._pool.test_late_replies_sequences import Replies
-from tests.unit._pool.test_state_sequences import BalancedPool, ImpatientPool, LimitedPool, Pool
-from tests.unit._retry.test_decision_sequences import Decisions
-from tests.unit._sessions.test_session_sequences import Sessions, Turns
-from tests.unit._topology.test_topology_sequences import Discovery, Selection
-from tests.unit.retry.test_budget_sequences import Budget
 
 if TYPE_CHECKING:
     from tests.support.sequences import Machine
 
 # Sequences within which each bug is found.
 MOST: Final = 1_000
-# What each machine is about, and so each of them has several bugs.
-MACHINES: Final[dict[str, type[Machine]]] = {
-    machine.__name__: machine
-    for machine in (
-        *(Pool, BalancedPool, ImpatientPool, LimitedPool, Replies),
-        *(Usual, PaceOfAServer, Fifo, Priority, Standing, Rate, OneBreaker, ManyGates, Limit),
-        *(Budget, Decisions, Sessions, Turns),
-        *(CollectionBulk, ClientBulk, Stream, Cursor, Discovery, Selection),
-    )
-}
+
+
+def cases(*machines: type[Machine]) -> list[Any]:
+    """Return the machines with each of their bugs, as parameters of a test."""
+    found = [
+        pytest.param(machine, bug, id=f"{bug.name}-{machine.__name__}")
+        for machine in machines
+        for bug in BUGS.values()
+        if machine.__name__ in bug.found_by
+    ]
+    assert {each.values[0] for each in found} == set(machines), "each machine shows that it finds bugs"
+    return found
+
+
+def find(machine: type[Machine], bug: Bug) -> None:
+    """Plant a bug, and fail if the machine does not find it."""
+    with plant(bug):
+        found = search(machine, MOST)
+    assert found.failure is not None
+    print(f"{bug.name}: {machine.__name__} needs {found.sequences} sequences, then {type(found.failure).__name__}")
+
 
 _IN_POOL: Final = "_pool.state:PoolState."
 _ALL: Final = (
@@ -1332,23 +1334,4 @@ _ALL: Final = (
 )
 
 BUGS: Final = {bug.name: bug for bug in _ALL}
-CASES: Final = [(bug.name, machine) for bug in _ALL for machine in bug.found_by]
-
-
-@pytest.mark.parametrize("name", BUGS)
-def test_a_bug_fits_the_driver(name: str) -> None:
-    with plant(BUGS[name]):
-        assert BUGS[name].breaks
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "machine"), CASES)
-def test_a_machine_finds_a_planted_bug(name: str, machine: str) -> None:
-    with plant(BUGS[name]):
-        found = search(MACHINES[machine], MOST)
-    assert found.failure is not None
-    print(f"{name}: {found.sequences} sequences of {machine}, then {type(found.failure).__name__}")
-
-
-def test_each_machine_has_bugs() -> None:
-    assert set(MACHINES) == {machine for bug in _ALL for machine in bug.found_by}
+"""All bugs by name."""
