@@ -397,10 +397,11 @@ class ClientBulkResult:
     def merge(self, reply: Mapping[str, Any], count: int) -> None:
         """Merge the counts and the write concern error of a batch of `count` operations (`ClientBulkBatch.parse`)."""
         details = self.details
-        for name in _RESULT_COUNTS:
-            details[name] += number(reply, name, 0)
+        counts = {name: number(reply, name, 0) for name in _RESULT_COUNTS}
+        for name, affected in counts.items():
+            details[name] += affected
         failed = number(reply, "nErrors", 0)
-        if failed == 0 or (not self._is_ordered and failed < count):
+        if failed == 0 or any(counts.values()) or (not self._is_ordered and failed < count):
             details["anySuccessful"] = True
         self._left, self._failed = count, failed
         concern_error = reply.get("writeConcernError")
@@ -452,6 +453,7 @@ class ClientBulkResult:
         self.details["writeErrors"].append({**result, "idx": index, "op": self._statements[index].shown})
 
     def _take_result(self, result: Mapping[str, Any], index: int) -> None:
+        self.details["anySuccessful"] = True
         kind, _, fields = self._statements[index]
         raw: dict[str, Any] = {**result, "idx": index}
         number(raw, "n")

@@ -199,10 +199,15 @@ class Retry:
         """
         # What failed, and which rules permit a retry.
         settings, operation, strategy = self._settings, self._operation, self._options.retry_strategy
-        if failure.is_ordinary and operation.kind is Kind.WRITE and self._is_enabled:
-            failure = classification.with_write_label(failure)
+        labelled = failure
+        if failure.is_ordinary and operation.kind is Kind.WRITE:
+            if self._is_enabled:
+                labelled = failure = classification.with_write_label(failure)
+            else:
+                # Nobody labels its errors then. Only its code tells that the option is why it is not retried.
+                labelled = classification.with_write_label(replace(failure, wire_version=0))
         is_overload = failure.has_label(SYSTEM_OVERLOADED)
-        rules = classification.rules(failure, operation, self._policy)
+        rules = classification.rules(labelled, operation, self._policy)
         if settings.bucket is not None and not is_overload and self._is_credited() and not self._is_repeated(rules):
             settings.bucket.retry_failed_otherwise(self.newest.address)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from math import inf, sqrt
 from statistics import median
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 
@@ -13,7 +14,11 @@ from motorlite._admission.circuit_breaker import Breaker, Change, Outcome, Visit
 from motorlite._admission.concurrency_limit import AdaptiveLimit
 from motorlite._admission.gate import Gate, Gates
 from motorlite.overload import BreakerState, CircuitBreaker, ConcurrencyLimit
+from tests.support.machine_bugs import cases, find
 from tests.support.sequences import Machine, run
+
+if TYPE_CHECKING:
+    from tests.support.planting import Bug
 
 CLOSED, OPEN, HALF_OPEN = BreakerState
 SUCCESS, FAILURE, NEUTRAL = Outcome
@@ -391,3 +396,9 @@ def test_gates_follow_their_servers() -> None:
 
 def test_a_limit_is_what_its_theory_computes() -> None:
     run(Limit)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("machine", "bug"), cases(OneBreaker, ManyGates, Limit))
+def test_planted_bugs_are_found(machine: type[Machine], bug: Bug) -> None:
+    find(machine, bug)

@@ -24,12 +24,14 @@ from motorlite.errors import (
     WaitQueueTimeoutError,
 )
 from motorlite.overload import ConcurrencyLimit, WaitQueue
+from tests.support.machine_bugs import cases, find
 from tests.support.pool_state import ADDRESS, FakeConnection, FakeWaiter, pool_settings
 from tests.support.sequences import Machine, run
 
 if TYPE_CHECKING:
     from motorlite._admission.pool_queue import Establishment
     from motorlite._connection.connection import Connection
+    from tests.support.planting import Bug
 
 SIZE: Final = 2
 DEPTH: Final = 3
@@ -178,6 +180,7 @@ class Fifo(Machine):
             self.join()
         if isinstance(value, FakeConnection):
             self.check_turn(caller)
+            assert self.may_use(), "more operations than the limit permits"
             assert self.now < caller.request.ends_at
             assert self.now < caller.request.leaves_at or caller.request.had_its_own, "its time is up"
             self.in_use.append(value)
@@ -203,6 +206,9 @@ class Fifo(Machine):
             assert caller not in self.model.callers
         elif isinstance(value, AutoReconnect):
             self.model.callers.remove(caller)
+
+    def may_use(self) -> bool:
+        return self.limit is None or len(self.in_use) < self.limit.value
 
     def check_turn(self, caller: Caller) -> None:
         """It is the turn of `caller`, after those that stopped waiting and have not told the pool yet."""
@@ -246,10 +252,33 @@ class Fifo(Machine):
             self.ask_once(entered, size, limit, priority, kind)
             self.same()
 
+    @rule(
+        kinds=st.lists(
+            st.tuples(
+                st.sampled_from([0.0, 0.0, 0.125]),
+                st.sampled_from([50, 300]),
+                st.sampled_from([inf, 0.25]),
+                st.sampled_from([0, 30, 50, 100]),
+                st.sampled_from(["ordinary", "ordinary", "gated", "admitted"]),
+            ),
+            min_size=2,
+            max_size=6,
+        ),
+        pause=st.sampled_from([0.0, 0.03125, 0.0625]),
+    )
+    def crowd(self, kinds: list[Any], pause: float) -> None:
+        """Operations of all kinds ask."""
+        for kind in kinds:
+            self.ask_once(*kind)
+            self.same()
+            self.pass_time(pause, fires=True)
+            self.same()
+
     def ask_once(self, entered: float, size: int, limit: float, priority: int, kind: str) -> None:
         connection = cast("FakeConnection | None", self.state.take(self.now))
         if connection is not None:
             assert not self.model.callers
+            assert self.may_use()
             self.in_use.append(connection)
             return
         caller = self.newcomer = Caller(self, next(self.numbers))
@@ -257,7 +286,7 @@ class Fifo(Machine):
         bounded = self.state.bounded
         assert bounded is not None
         request.is_gated = kind == "gated"
-        ticket = Ticket(self.now - entered, lambda: size, priority, 0, is_admitted=kind == "admitted")
+        ticket = Ticket(self.now - entered, lambda: size, priority, 100, is_admitted=kind == "admitted")
         bounded.fill_in(request, ticket, self.now + limit)
         most = SIZE if self.limit is None else self.limit.value
         expected = self.model.verdict(request, len(self.in_use), len(self.under_way), most)
@@ -374,9 +403,10 @@ class Fifo(Machine):
         assert state.total <= SIZE
         if callers:
             # No lost wake-up: every caller waits for something that will happen.
-            assert not state.idle or not state.may_use()
+            assert not state.idle or not self.may_use()
             if any(caller.request.establishment is None for caller in callers) and not self.is_used_up():
                 assert state.total == SIZE or len(state.connecting) == 2
+                assert all(establishment.request is not None for establishment in self.under_way)
         if self.options.memory_limit is not None:
             assert self.queue_memory() == sum(caller.request.size for caller in callers)
         admitted = sum(caller.request.is_admitted for caller in callers)
@@ -586,3 +616,9 @@ def test_who_has_too_little_time_steps_aside() -> None:
 
 def test_the_pace_is_that_of_lists() -> None:
     run(PaceOfAServer)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("machine", "bug"), cases(Fifo, Priority, Standing, Usual, PaceOfAServer))
+def test_planted_bugs_are_found(machine: type[Machine], bug: Bug) -> None:
+    find(machine, bug)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 
 from motorlite._admission.rate_limiter import RateBucket, Waiting
 from motorlite.errors import AdmissionError
 from motorlite.overload import RateLimit, WaitQueue
+from tests.support.machine_bugs import cases, find
 from tests.support.pool_state import FakeWaiter
 from tests.support.sequences import Machine, run
+
+if TYPE_CHECKING:
+    from tests.support.planting import Bug
 
 # Tokens per second. All times are exact in binary, so that the model's sums are those of the bucket.
 RATE: Final = 4.0
@@ -97,6 +102,7 @@ class Rate(Machine):
         is_admitted = self.starts_at(newcomer, others) <= until and not (is_full and victim is None)
         error = bucket.join(newcomer.waiting, until, now)
         assert (error is None) is is_admitted
+        assert is_admitted or all(each.waiting.error is None for each in self.waiting), "dropped for nothing"
         if is_admitted:
             assert victim is None or isinstance(victim.waiting.error, AdmissionError)
             self.waiting.append(newcomer)
@@ -202,3 +208,9 @@ class Rate(Machine):
 
 def test_no_token_is_lost_and_no_operation_waits_beside_one() -> None:
     run(Rate)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("machine", "bug"), cases(Rate))
+def test_planted_bugs_are_found(machine: type[Machine], bug: Bug) -> None:
+    find(machine, bug)

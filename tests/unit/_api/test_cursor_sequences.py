@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 
@@ -12,8 +13,9 @@ from motorlite._client.leftovers import give_back
 from motorlite._client.prefetch import Prefetching
 from motorlite._operations.contract import Opened
 from motorlite._sessions.session import Session
-from motorlite.errors import CursorNotFound, PyMongoError
+from motorlite.errors import CursorNotFound, InvalidOperation, PyMongoError
 from tests.support.fake_core import ADDRESS, FACTS, FakeCore, FakeExecutor, batch, fake_client, next_batch
+from tests.support.machine_bugs import cases, find
 from tests.support.operations import network_error, overload, unsent
 from tests.support.sequences import Machine, run
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
     from motorlite._operations.contract import Call, Operation
     from motorlite._operations.cursors import LostCursor
+    from tests.support.planting import Bug
 
 CURSOR: Final = 7
 
@@ -55,19 +58,29 @@ class Handover:
 
 
 class Task:
-    """A coroutine in the background, which `Cursor` runs step by step."""
+    """A coroutine in the background, which `Cursor` runs step by step.
 
-    def __init__(self, coroutine: Coroutine[Any, Any, Any]) -> None:
+    On trio, one that is cancelled before its first step begins all the same, and ends where it waits first.
+    """
+
+    def __init__(self, coroutine: Coroutine[Any, Any, Any], *, is_on_trio: bool) -> None:
         self.coroutine = coroutine
+        self.is_on_trio = is_on_trio
         self.has_begun = False
         self.is_over = False
 
     def cancel(self) -> None:
         if self.has_begun:
             self.step(lambda: self.coroutine.throw(asyncio.CancelledError()))
+        elif self.is_on_trio:
+            self.step(self.begin_cancelled)
         else:
             self.coroutine.close()
             self.is_over = True
+
+    def begin_cancelled(self) -> None:
+        self.coroutine.send(None)
+        self.coroutine.throw(asyncio.CancelledError())
 
     def step(self, move: Callable[[], Any]) -> None:
         self.has_begun = True
@@ -87,8 +100,14 @@ class Server(FakeExecutor):
         self.place = 0
         self.is_open = False
         self.kills = 0
+        # The limit of the find; 0: none.
+        self.limit = 0
+        # What no cursor should do. Raised here, it would count as an error of the server.
+        self.wrongs: list[str] = []
         # What happens to the next command: (an error, whether the command is executed all the same).
         self.fate: tuple[BaseException | None, bool] = (None, True)
+        # A command failed.
+        self.has_failed = False
         self.sessions: list[Session] = []
 
     async def execute(self, operation: Operation[Any], call: Call, *, opens: bool = False) -> Any:
@@ -105,6 +124,7 @@ class Server(FakeExecutor):
         document = operation.command(FACTS).document
         await Pause(for_server=True)
         (error, is_executed), self.fate = self.fate, (None, True)
+        self.has_failed |= error is not None
         reply = self.reply(document) if is_executed else {}
         if isinstance(error, CursorNotFound):
             self.is_open = False
@@ -122,10 +142,14 @@ class Server(FakeExecutor):
             self.kill()
             return {"ok": 1}
         is_first = "find" in document
-        assert is_first or self.is_open, "a getMore without a cursor"
+        if not is_first and not self.is_open:
+            self.wrongs.append("a getMore without a cursor")
+        if not is_first and self.limit and not 0 < document.get("batchSize", 0) <= self.limit - self.place:
+            self.wrongs.append("a getMore for more than the limit")
         end = min(self.size, self.place + (document.get("batchSize") or 3))
         if is_first and document.get("limit"):
-            self.size = min(self.size, document["limit"])
+            self.limit = document["limit"]
+            self.size = min(self.size, self.limit)
             end = min(end, self.size)
         found, self.place = list(range(self.place, end)), end
         self.is_open = end < self.size
@@ -150,12 +174,14 @@ class Cursor(Machine):
         batch_size=st.sampled_from([0, 1, 2, 5]),
         limit=st.sampled_from([0, 0, 3, 4]),
         prefetch=st.sampled_from([0, 1]),
+        is_on_trio=st.booleans(),
     )
-    def make(self, size: int, batch_size: int, limit: int, prefetch: int) -> None:
+    def make(self, size: int, batch_size: int, limit: int, prefetch: int, is_on_trio: bool) -> None:
         client, _ = fake_client()
         core = Core()
         self.server = core.executor = Server(size)
         self.tasks: list[Task] = []
+        self.is_on_trio = is_on_trio
         core.prefetching = Prefetching(self.spawn, Handover)
         client._core = core
         self.size = min(size, limit or size)
@@ -163,9 +189,11 @@ class Cursor(Machine):
         # Documents that the program has got.
         self.found: list[int] = []
         self.is_over = False
+        # A step was cancelled.
+        self.was_cancelled = False
 
     def spawn(self, function: Callable[..., Coroutine[Any, Any, None]], *args: Any, name: str = "") -> Any:
-        task = Task(function(*args))
+        task = Task(function(*args), is_on_trio=self.is_on_trio)
         self.tasks.append(task)
         return task
 
@@ -176,6 +204,7 @@ class Cursor(Machine):
         try:
             pause = coroutine.send(None)
             if is_cancelled:
+                self.was_cancelled = True
                 pause = coroutine.throw(asyncio.CancelledError())
             while True:
                 if not pause.for_server:
@@ -238,6 +267,8 @@ class Cursor(Machine):
 
     def check_failure(self, error: BaseException) -> None:
         """The cursor may go on after what left the server's cursor where it was; else it is over, and killed."""
+        is_refused = isinstance(error, InvalidOperation)
+        assert not is_refused or self.was_cancelled or self.server.has_failed, "refused for nothing"
         inner, is_open = self.cursor._cursor, False
         if inner is not None:
             is_open = inner.is_open
@@ -272,6 +303,7 @@ class Cursor(Machine):
     def nothing_is_lost_or_repeated(self) -> None:
         assert self.found == list(range(len(self.found)))
         assert len(self.found) <= self.size
+        assert not self.server.wrongs
         self.tasks = [task for task in self.tasks if not task.is_over]
         released = self.server.released
         assert len(set(map(id, released))) == len(released), "a session is released twice"
@@ -286,3 +318,9 @@ class Cursor(Machine):
 
 def test_no_document_is_lost_or_repeated() -> None:
     run(Cursor)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("machine", "bug"), cases(Cursor))
+def test_planted_bugs_are_found(machine: type[Machine], bug: Bug) -> None:
+    find(machine, bug)

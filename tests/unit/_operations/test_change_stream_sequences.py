@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+import pytest
 from bson.timestamp import Timestamp
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 
 from motorlite._operations.change_stream import Position
 from motorlite._operations.contract import CursorReply
+from tests.support.machine_bugs import cases, find
 from tests.support.sequences import Machine, run
+
+if TYPE_CHECKING:
+    from tests.support.planting import Bug
 
 BATCH: Final = 3
 
@@ -160,3 +165,9 @@ class Stream(Machine):
 
 def test_no_change_is_lost_or_repeated() -> None:
     run(Stream)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("machine", "bug"), cases(Stream))
+def test_planted_bugs_are_found(machine: type[Machine], bug: Bug) -> None:
+    find(machine, bug)

@@ -54,6 +54,17 @@ def test_single_results_have_positions_in_the_whole() -> None:
     assert success.update_results[1].did_upsert
 
 
+def test_what_succeeded_before_an_error_that_was_not_read() -> None:
+    """The counts come with the command, and its single results one by one, if the cursor does not fail."""
+    for reply, results in (({"nMatched": 1}, []), ({"nMatched": 0}, [{"ok": 1, "idx": 0, "n": 0}])):
+        found = result(is_verbose=True)
+        found.merge({**reply, "nErrors": 1}, 2)
+        all_at_once(found.take(results, 1, 2))
+        error = found.interrupted(AutoReconnect("gone"))
+        assert error.partial_result is not None
+        assert error.partial_result.matched_count == reply["nMatched"]
+
+
 def test_errors() -> None:
     found = result()
     found.merge({"nInserted": 1, "nErrors": 1}, 2)

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, precondition, rule
 
 from motorlite._pool.late_replies import LateReplies
 from motorlite._pool.state import Drain
 from motorlite.errors import AutoReconnect
+from tests.support.machine_bugs import cases, find
 from tests.support.pool_state import ADDRESS
 from tests.support.sequences import Machine, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Generator, Mapping
+
+    from tests.support.planting import Bug
 
 
 class Stop(BaseException):
@@ -196,3 +200,9 @@ class Replies(Machine):
 
 def test_each_late_reply_has_one_outcome() -> None:
     run(Replies)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("machine", "bug"), cases(Replies))
+def test_planted_bugs_are_found(machine: type[Machine], bug: Bug) -> None:
+    find(machine, bug)

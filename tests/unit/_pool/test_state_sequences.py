@@ -15,12 +15,14 @@ from motorlite._admission.pool_queue import Request
 from motorlite._pool.state import Abandon, Close, Drain, Establish, Phase, PoolState, Refuse
 from motorlite.errors import AutoReconnect, PyMongoError
 from motorlite.overload import ConcurrencyLimit
+from tests.support.machine_bugs import cases, find
 from tests.support.pool_state import ADDRESS, FakeConnection, FakeStream, FakeWaiter, answer, pool_settings
 from tests.support.sequences import Machine, run
 
 if TYPE_CHECKING:
     from motorlite._admission.pool_queue import Establishment
     from motorlite._connection.connection import Connection
+    from tests.support.planting import Bug
 
 
 class Pool(Machine):
@@ -28,6 +30,7 @@ class Pool(Machine):
 
     MAX_SIZE = 3
     MAX_CONNECTING = 2
+    MIN_SIZE = 2
     # Behind a load balancer; without one there are none.
     SERVICES: tuple[ObjectId, ...] = ()
     # How long callers wait, as far as the driver can see; seconds.
@@ -40,11 +43,12 @@ class Pool(Machine):
     def __init__(self) -> None:
         super().__init__()
         options = pool_settings(
-            max_size=self.MAX_SIZE, max_connecting=self.MAX_CONNECTING, min_size=1, max_idle_time=10.0
+            max_size=self.MAX_SIZE, max_connecting=self.MAX_CONNECTING, min_size=self.MIN_SIZE, max_idle_time=10.0
         )
         self.state = PoolState(ADDRESS, options)
         self.limit = AdaptiveLimit(ConcurrencyLimit(initial=2, minimum=1)) if self.IS_LIMITED else None
         self.state.limit = self.limit
+        self.state.ready()
         self.now = 0.0
         # In the order in which they asked; `waits` tells who still does.
         self.requests: list[Request] = []
@@ -56,6 +60,8 @@ class Pool(Machine):
         self.under_way: list[Establishment] = []
         # Their late reply is awaited, the oldest first.
         self.pending: list[FakeConnection] = []
+        # Those of them that take so long that their operation seems to have ended.
+        self.overdue_ones: set[FakeConnection] = set()
         self.closed: list[FakeConnection] = []
         # All connections that ever were, and those whose service was cleared since.
         self.made: list[FakeConnection] = []
@@ -68,6 +74,9 @@ class Pool(Machine):
             if isinstance(effect, Establish):
                 assert effect.establishment in self.state.connecting or self._is_abandoned(effect.establishment)
                 self.under_way.append(effect.establishment)
+                if self.limit is not None and effect.establishment.request is not None:
+                    sponsored = sum(item.request is not None for item in self.state.connecting)
+                    assert self.running + sponsored <= self.limit.value, "opened for an operation that may not run"
             elif isinstance(effect, Abandon):
                 assert effect.establishment not in self.state.connecting
                 self.under_way.remove(effect.establishment)
@@ -94,6 +103,14 @@ class Pool(Machine):
     def _is_abandoned(self, establishment: Establishment) -> bool:
         return any(isinstance(item, Abandon) and item.establishment is establishment for item in self.state.effects)
 
+    @property
+    def running(self) -> int:
+        """How many operations the server seems to work on."""
+        return len(self.in_use) + sum(connection not in self.overdue_ones for connection in self.pending)
+
+    def may_use(self) -> bool:
+        return self.limit is None or self.running < self.limit.value
+
     def waiting(self) -> list[Request]:
         return [request for request in self.listening() if request.refusal is None]
 
@@ -111,7 +128,7 @@ class Pool(Machine):
 
     def check_usable(self, connection: FakeConnection) -> None:
         assert self.state.phase is Phase.READY
-        assert self.limit is None or self.state.running <= self.limit.value
+        assert self.may_use(), "more operations than the limit permits"
         assert self.SERVICES or connection.generation == self.state.generation
         assert connection not in self.stale
         assert not connection.stream.is_closed
@@ -128,8 +145,12 @@ class Pool(Machine):
 
     # What happens to a pool.
 
-    @rule(data=st.data())
-    def ask(self, data: st.DataObject) -> None:
+    @rule(data=st.data(), times=st.sampled_from([1, 1, 2, 4]))
+    def ask(self, data: st.DataObject, times: int) -> None:
+        for _ in range(times):
+            self.ask_once(data)
+
+    def ask_once(self, data: st.DataObject) -> None:
         idle = cast("list[FakeConnection]", list(self.state.idle))
         connection = cast("FakeConnection | None", self.state.take(self.now))
         if connection is not None:
@@ -196,20 +217,22 @@ class Pool(Machine):
         self.perform()
 
     @precondition(lambda self: self.in_use)
-    @rule(data=st.data(), window=st.sampled_from([0.0, 1.0]))
-    def abandon(self, data: st.DataObject, window: float) -> None:
-        connection = data.draw(st.sampled_from(self.in_use))
-        self.in_use.remove(connection)
-        connection.owed = 1
-        connection.owed_until = self.now + window
-        self.state.put(cast("Connection", connection), self.now)
-        self.perform()
+    @rule(data=st.data(), window=st.sampled_from([0.0, 1.0, 1.0]), times=st.sampled_from([1, 1, MAX_SIZE]))
+    def abandon(self, data: st.DataObject, window: float, times: int) -> None:
+        for _ in range(min(times, len(self.in_use))):
+            connection = data.draw(st.sampled_from(self.in_use))
+            self.in_use.remove(connection)
+            connection.owed = 1
+            connection.owed_until = self.now + window
+            self.state.put(cast("Connection", connection), self.now)
+            self.perform()
 
     @precondition(lambda self: self.pending)
     @rule(data=st.data(), arrives=st.booleans())
     def late_reply(self, data: st.DataObject, arrives: bool) -> None:
         connection = data.draw(st.sampled_from(self.pending))
         self.pending.remove(connection)
+        self.overdue_ones.discard(connection)
         if arrives:
             connection.owed = None
             self.state.drained(cast("Connection", connection), self.now)
@@ -221,13 +244,16 @@ class Pool(Machine):
     @rule(data=st.data())
     def overdue(self, data: st.DataObject) -> None:
         connection = data.draw(st.sampled_from(self.pending))
+        self.overdue_ones.add(connection)
         self.state.overdue(cast("Connection", connection), self.now)
         self.perform()
 
     @precondition(lambda self: self.under_way)
     @rule(data=st.data(), broken=st.booleans())
     def established(self, data: st.DataObject, broken: bool) -> None:
-        establishment = data.draw(st.sampled_from(self.under_way))
+        self.establish(data, data.draw(st.sampled_from(self.under_way)), broken)
+
+    def establish(self, data: st.DataObject, establishment: Establishment, broken: bool) -> None:
         self.under_way.remove(establishment)
         connection = FakeConnection(establishment)
         connection.stream.is_closed = broken
@@ -237,6 +263,18 @@ class Pool(Machine):
         self.made.append(connection)
         self.state.established(establishment, cast("Connection", connection), self.now)
         self.perform()
+        assert self.state.total >= self.MIN_SIZE or self.state.phase is not Phase.READY, "too few until maintenance"
+
+    @rule(data=st.data(), most=st.integers(1, MAX_SIZE))
+    def calm_down(self, data: st.DataObject, most: int) -> None:
+        """All connections are established, and some operations end."""
+        for establishment in list(self.under_way):
+            if establishment in self.under_way:
+                self.establish(data, establishment, broken=False)
+        for connection in self.in_use[:most]:
+            self.in_use.remove(connection)
+            self.state.put(cast("Connection", connection), self.now)
+            self.perform()
 
     @precondition(lambda self: self.SERVICES)
     @rule(data=st.data())
@@ -289,11 +327,13 @@ class Pool(Machine):
         self.state.populate()
         self.perform()
         if self.state.phase is Phase.READY:
-            assert self.state.total >= 1
+            assert self.state.total >= self.MIN_SIZE
 
     @precondition(lambda self: not self.SERVICES)
-    @rule(interrupt=st.booleans())
-    def clear(self, interrupt: bool) -> None:
+    @rule(interrupt=st.booleans(), will=st.sampled_from([True, False, False]))
+    def clear(self, interrupt: bool, will: bool) -> None:
+        if not will:  # too often, and nothing else would ever happen to a pool
+            return
         self.state.clear(AutoReconnect("gone"), interrupt_in_use=interrupt)
         assert not self.state.idle
         assert not self.waiting()
@@ -306,7 +346,7 @@ class Pool(Machine):
         self.perform()
 
     @rule()
-    @precondition(lambda self: len(self.requests) > 10)
+    @precondition(lambda self: len(self.requests) > 5)
     def close(self) -> None:
         self.state.close()
         self.perform()
@@ -348,14 +388,15 @@ class Pool(Machine):
         assert still == self.waiting() or (not self.IN_ORDER and set(still) == set(self.waiting()))
         if not waiting:
             return
-        assert not state.idle or not state.may_use()
+        assert not state.idle or not self.may_use()
         assert state.phase is Phase.READY
         without = [request for request in waiting if request.establishment is None]
         if without:
             is_full = state.total == self.MAX_SIZE and not any(state.pending.values())
-            is_full |= self.limit is not None and state.running + len(self.under_way) >= self.limit.value
+            is_full |= self.limit is not None and self.running + len(self.under_way) >= self.limit.value
             assert len(self.under_way) == self.MAX_CONNECTING or is_full
-            assert all(establishment.request is not None for establishment in self.under_way)
+            # Above the limit, what minPoolSize needs is for nobody.
+            assert self.limit is not None or all(item.request is not None for item in self.under_way)
             if self.IN_ORDER and self.limit is None:
                 assert waiting[-len(without) :] == without, "a younger one has a connection under way"
 
@@ -401,3 +442,9 @@ class LimitedPool(Pool):
 @pytest.mark.parametrize("machine", [Pool, BalancedPool, ImpatientPool, LimitedPool])
 def test_each_connection_is_in_one_place_and_nobody_waits_in_vain(machine: type[Pool]) -> None:
     run(machine)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("machine", "bug"), cases(Pool, BalancedPool, ImpatientPool, LimitedPool))
+def test_planted_bugs_are_found(machine: type[Machine], bug: Bug) -> None:
+    find(machine, bug)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 
@@ -12,12 +13,14 @@ from motorlite._base.deadline import NO_DEADLINE, Deadline
 from motorlite._operations.contract import Kind
 from motorlite._retry.decision import Again, Raise, Retry, RetrySettings
 from motorlite.retry import OverloadRetry, RetryBudget, RetryRefusal, RetryRule
+from tests.support.machine_bugs import cases, find
 from tests.support.operations import failed, network_error, other, overload, read, server_error, write
 from tests.support.sequences import Machine, run
 
 if TYPE_CHECKING:
     from motorlite._retry.failure import Failure
     from motorlite.errors import PyMongoError
+    from tests.support.planting import Bug
 
 POLICY, ORDINARY, ALWAYS = RetryRule.OVERLOAD_POLICY, RetryRule.SPECIFICATION, RetryRule.ALWAYS
 OVERLOADED, RETRYABLE, UNWRITTEN = "SystemOverloadedError", "RetryableError", "NoWritesPerformed"
@@ -137,7 +140,8 @@ class Decisions(Machine):
     @rule(
         kind=st.sampled_from(Kind),
         is_ordinary=st.sampled_from([True, True, False]),
-        limit=st.sampled_from([None, None, 0.15, 3.0]),
+        # Exact in binary, like all times, so that some deadlines are met exactly.
+        limit=st.sampled_from([None, None, 0.125, 3.0]),
     )
     def begin(self, kind: Kind, is_ordinary: bool, limit: float | None) -> None:
         until = None if limit is None else self.now + limit
@@ -146,12 +150,18 @@ class Decisions(Machine):
     @precondition(lambda self: self.operations)
     @rule(
         data=st.data(),
-        name=st.sampled_from(sorted(CAUSES)),
+        names=st.lists(st.sampled_from([*sorted(CAUSES), "lost", "failover"]), min_size=1, max_size=4),
         is_sharded=st.booleans(),
         is_closing=st.sampled_from([False] * 7 + [True]),
     )
-    def fail(self, data: st.DataObject, name: str, is_sharded: bool, is_closing: bool) -> None:
-        operation, cause = data.draw(st.sampled_from(self.operations)), CAUSES[name]
+    def fail(self, data: st.DataObject, names: list[str], is_sharded: bool, is_closing: bool) -> None:
+        """Attempts of an operation fail, one after the other, as long as it is retried."""
+        operation = data.draw(st.sampled_from(self.operations))
+        for name in names:
+            if operation in self.operations:
+                self.fail_once(operation, CAUSES[name], is_sharded, is_closing)
+
+    def fail_once(self, operation: Operation, cause: Cause, is_sharded: bool, is_closing: bool) -> None:
         failure = failed(cause.error(), is_ordinary=operation.is_ordinary)
         is_overload = OVERLOADED in cause.labels
         rules = operation.rules(cause, is_later=self.is_later)
@@ -259,7 +269,7 @@ class Decisions(Machine):
         assert operation.retry.attempts == sum(operation.by_rule.values())
         self.operations.remove(operation)
 
-    @rule(seconds=st.sampled_from([0.01, 0.1, 1.0]))
+    @rule(seconds=st.sampled_from([0.0625, 0.125, 1.0]))
     def wait(self, seconds: float) -> None:
         self.now += seconds
 
@@ -272,3 +282,9 @@ class Decisions(Machine):
 
 def test_decisions_are_those_of_the_documentation() -> None:
     run(Decisions)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("machine", "bug"), cases(Decisions))
+def test_planted_bugs_are_found(machine: type[Machine], bug: Bug) -> None:
+    find(machine, bug)

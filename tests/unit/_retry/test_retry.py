@@ -152,6 +152,15 @@ def test_options(kind: Kind, reads: bool, writes: bool, allowed: bool) -> None:
         assert case.tokens == (9 if allowed else 10)
 
 
+@pytest.mark.parametrize("error", [network_error(), server_error(10107), server_error(91)])
+def test_a_write_without_retries_says_so(error: PyMongoError) -> None:
+    """Neither the driver nor the server labels its errors, so the label is not what tells."""
+    case = Case(write(), writes=False)
+    decision = case.after(error)
+    assert decision.refusal is RetryRefusal.DISABLED
+    assert not case.retry.newest.annotate().has_error_label("RetryableWriteError")
+
+
 # --- delays and tokens ---
 
 # o: overload without RetryableError, m: with a base backoff, w: overload that is only ordinarily retryable.

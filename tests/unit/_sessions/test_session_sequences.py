@@ -16,11 +16,13 @@ from motorlite.errors import InvalidOperation
 from motorlite.read_concern import ReadConcern
 from motorlite.read_preferences import Primary
 from motorlite.write_concern import WriteConcern
+from tests.support.machine_bugs import cases, find
 from tests.support.pool_state import FakeWaiter
 from tests.support.sequences import Machine, run
 
 if TYPE_CHECKING:
     from motorlite._net.runtime import Waiter
+    from tests.support.planting import Bug
 
 CONCERNS: Final = Concerns(ReadConcern(), WriteConcern(), Primary())
 # "Transaction States": what each call does in each state: the next state, or the message of its error.
@@ -351,3 +353,9 @@ def test_sessions_and_transactions_are_those_of_the_specifications() -> None:
 
 def test_writes_of_a_session_take_turns() -> None:
     run(Turns)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("machine", "bug"), cases(Sessions, Turns))
+def test_planted_bugs_are_found(machine: type[Machine], bug: Bug) -> None:
+    find(machine, bug)

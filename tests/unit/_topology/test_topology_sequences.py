@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+import pytest
 from bson.datetime_ms import DatetimeMS
 from bson.objectid import ObjectId
 from hypothesis import strategies as st
@@ -18,7 +19,11 @@ from motorlite._topology.topology_description import TopologyChange, TopologyDes
 from motorlite._wire.replies import error_from_reply
 from motorlite.errors import AutoReconnect, NetworkTimeout, PyMongoError
 from motorlite.read_preferences import Nearest, Primary, PrimaryPreferred, Secondary, SecondaryPreferred
+from tests.support.machine_bugs import cases, find
 from tests.support.sequences import Machine, run
+
+if TYPE_CHECKING:
+    from tests.support.planting import Bug
 
 ADDRESSES: Final = [(name, 27017) for name in "abcd"]
 NAMES: Final = {address: f"{address[0]}:{address[1]}" for address in ADDRESSES}
@@ -38,6 +43,8 @@ KINDS: Final[dict[str, dict[str, Any]]] = {
 # Seconds.
 HEARTBEAT: Final = 10.0
 THRESHOLD: Final = 0.015
+# The last but one is at the edge of the window of the first one.
+RTTS: Final = (0.0, 0.01, THRESHOLD, 0.03)
 
 
 @dataclass
@@ -178,24 +185,37 @@ ANY: Final = st.sampled_from([*KINDS, "RSPrimary", "RSPrimary", "RSSecondary", "
 VERSIONS: Final = st.none() | st.tuples(st.sampled_from(PROCESSES), st.integers(0, 3))
 
 
+WIRE_VERSIONS: Final = st.sampled_from([16, 17])
+ROUND_TRIPS: Final = st.sampled_from(RTTS)
+SESSION_MINUTES: Final = st.sampled_from([30, 30, 10, None])
+SET_NAMES: Final = st.sampled_from(["rs", "rs", "rs", "rs", "other"])
+HOSTS: Final = st.lists(st.sampled_from(ADDRESSES), min_size=1, unique=True)
+OWN_NAMES: Final = st.none() | st.sampled_from(ADDRESSES)
+TAGS: Final = st.sampled_from([{}, {"dc": "x"}, {"dc": "x", "rack": "1"}, {"dc": "y"}])
+UPDATES: Final = st.sampled_from([200.0, 230.0])
+LAST_WRITES: Final = st.sampled_from([0.0, 50.0, 115.0, 130.0, 200.0])
+SET_VERSIONS: Final = st.sampled_from([None, 1, 2])
+ELECTION_IDS: Final = st.sampled_from([None, *ELECTIONS])
+
+
 @st.composite
 def servers(draw: st.DrawFn, kinds: st.SearchStrategy[str] = ANY) -> Server:
     """What a server may answer."""
     kind = draw(kinds)
     if kind == "Unknown":
         return Server()
-    found = Server(kind, wire_version=draw(st.sampled_from([16, 17])), rtt=draw(st.sampled_from([0.0, 0.01, 0.02])))
-    found.version, found.session_minutes = draw(VERSIONS), draw(st.sampled_from([30, 30, 10, None]))
+    found = Server(kind, wire_version=draw(WIRE_VERSIONS), rtt=draw(ROUND_TRIPS))
+    found.version, found.session_minutes = draw(VERSIONS), draw(SESSION_MINUTES)
     if kind in ("RSPrimary", *MEMBERS):
-        found.set_name = draw(st.sampled_from(["rs", "rs", "rs", "rs", "other"]))
-        found.hosts = tuple(draw(st.lists(st.sampled_from(ADDRESSES), min_size=1, unique=True)))
-        found.me = draw(st.none() | st.sampled_from(ADDRESSES))
-        found.tags = draw(st.sampled_from([{}, {"dc": "x"}, {"dc": "x", "rack": "1"}, {"dc": "y"}]))
-        found.updated = draw(st.sampled_from([200.0, 230.0]))
-        found.written = draw(st.sampled_from([0.0, 50.0, 115.0, 130.0, 200.0]))
+        found.set_name = draw(SET_NAMES)
+        found.hosts = tuple(draw(HOSTS))
+        found.me = draw(OWN_NAMES)
+        found.tags = draw(TAGS)
+        found.updated = draw(UPDATES)
+        found.written = draw(LAST_WRITES)
     if kind == "RSPrimary":
-        found.set_version = draw(st.sampled_from([None, 1, 2]))
-        found.election = draw(st.sampled_from([None, *ELECTIONS]))
+        found.set_version = draw(SET_VERSIONS)
+        found.election = draw(ELECTION_IDS)
     return found
 
 
@@ -328,6 +348,8 @@ TAG_SETS: Final[tuple[Any, ...]] = (
     [{"dc": "x"}],
     [{"dc": "y"}, {}],
     [{"dc": "z"}, {"rack": "1"}],
+    [{"dc": "x", "rack": "1"}],
+    [{"dc": "y", "rack": "1"}, {"dc": "x"}],
     [{"dc": "z"}],
 )
 
@@ -418,3 +440,9 @@ def test_discovery_is_that_of_the_specification() -> None:
 
 def test_selection_is_that_of_the_specification() -> None:
     run(Selection)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("machine", "bug"), cases(Discovery, Selection))
+def test_planted_bugs_are_found(machine: type[Machine], bug: Bug) -> None:
+    find(machine, bug)

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule
 
 from motorlite.retry import RetryBudget
+from tests.support.machine_bugs import cases, find
 from tests.support.sequences import Machine, run
+
+if TYPE_CHECKING:
+    from tests.support.planting import Bug
 
 ADDRESSES: Final = (("a", 1), ("b", 1), None)
 DEPOSITS: Final = {
@@ -66,3 +71,9 @@ class Budget(Machine):
 
 def test_tokens_are_conserved() -> None:
     run(Budget)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("machine", "bug"), cases(Budget))
+def test_planted_bugs_are_found(machine: type[Machine], bug: Bug) -> None:
+    find(machine, bug)
