@@ -1,8 +1,8 @@
 """Random programs on PyMongo and motorlite, on the same servers: `python -m tests.differential --cases 1000 --seed 1`.
 
 Equal are results and exceptions, with values and types, and the commands on the wire. `--case 77` runs one program and
-prints it, with what both libraries did. A difference without a reason is printed as a short program, and the command
-ends with 1.
+prints it, with what both libraries did; `--only 77,80` runs some. A difference without a reason is printed as a short
+program, and the command ends with 1.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--cases", type=int, default=500, help="how many programs (500)")
     parser.add_argument("--seed", type=int, default=1, help="what makes the programs (1)")
     parser.add_argument("--first", type=int, default=0, help="the number of the first program (0)")
+    parser.add_argument("--only", type=_numbers, help="run only the programs with these numbers, as 77,80")
     parser.add_argument("--case", type=int, help="run only the program with this number, and print it")
     parser.add_argument("--workers", type=int, default=8, help="how many programs run at the same time (8)")
     options = parser.parse_args(arguments)
@@ -47,16 +48,20 @@ async def _search(servers: Mapping[str, LocalServer], options: Any) -> int:
     started = time.monotonic()
     async with Arena(servers, options.workers) as arena:
         search = Search(arena, options.seed)
-        end = options.first + options.cases
-        shown = 0
-        for first in range(options.first, end, SLICE):
-            await search.run(range(first, min(first + SLICE, end)))
-            for found in list(search.tally.found.values())[shown:]:
-                print(f"\n{found}\n", flush=True)
-            shown = len(search.tally.found)
+        numbers = options.only or range(options.first, options.first + options.cases)
+        shown: set[str] = set()
+        for first in range(0, len(numbers), SLICE):
+            await search.run(numbers[first : first + SLICE])
+            for line in search.tally.lines():
+                print(f"\n{line}\n" if line not in shown else "", end="", flush=True)
+            shown.update(search.tally.lines())
             print(f"{time.monotonic() - started:.0f} s: {search.tally}", flush=True)
         print(f"fields of which only the presence was compared, or the default: {', '.join(sorted(arena.used))}")
-    return 1 if shown else 0
+    return 0 if search.tally.is_clean else 1
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(each) for each in text.split(",")]
 
 
 async def _show(servers: Mapping[str, LocalServer], options: Any) -> int:
@@ -69,8 +74,8 @@ async def _show(servers: Mapping[str, LocalServer], options: Any) -> int:
                 print("".join(f"            sent {command!r}\n" for command in side.commands), end="")
         search = Search(arena, options.seed)
         await search.run([options.case])
-    print(*search.tally.found.values(), search.tally, sep="\n")
-    return 1 if search.tally.found else 0
+    print(*search.tally.lines(), search.tally, sep="\n")
+    return 0 if search.tally.is_clean else 1
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import textwrap
+import traceback
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 # How many smaller programs are tried for one difference.
 TRIES: Final = 400
+# How many programs may fail to run, or to be compared, before the search gives up: then it is more than the programs.
+BROKEN: Final = 50
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,9 @@ class Tally:
         refusals: How many steps raised, with both libraries.
         rows: The reasons of differences, and how often each applied.
         found: The differences without one, by the step that shows them.
-        unsteady: Programs with a difference that another run did not show.
+        numbers: The programs that have these differences.
+        unsteady: Differences that another run of the program did not show, by its number.
+        broken: What the tool itself raised, by the number of the program.
     """
 
     programs: int = 0
@@ -71,13 +76,33 @@ class Tally:
     refusals: int = 0
     rows: Counter[str] = field(default_factory=Counter)
     found: dict[str, Found] = field(default_factory=dict)
-    unsteady: list[int] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)
+    unsteady: dict[int, Found] = field(default_factory=dict)
+    broken: dict[int, str] = field(default_factory=dict)
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether every program ran, and nothing differed without a reason."""
+        return not (self.found or self.unsteady or self.broken)
+
+    def lines(self) -> list[str]:
+        """What there is to say of each difference, and of each program that did not run."""
+        return [
+            *(f"{each}" for each in self.found.values()),
+            *(f"# Seen once.\n{each}" for each in self.unsteady.values()),
+            *(f"# Program {number} did not run.\n{text}" for number, text in self.broken.items()),
+        ]
 
     def __str__(self) -> str:
         facts = f"{self.programs} programs, {self.steps} steps, {self.commands} commands, {self.refusals} exceptions"
         rows = "".join(f"\n  {count:6} {row}" for row, count in self.rows.most_common())
-        found = f"{len(self.found)} differences without a reason, {len(self.unsteady)} seen once {self.unsteady or ''}"
-        return f"{facts}; {found}{rows}"
+        found = f"{len(self.found)} differences without a reason {_listed(self.numbers)}".rstrip()
+        others = f"{len(self.unsteady)} seen once {_listed(self.unsteady)}".rstrip()
+        return f"{facts}; {found}, {others}, {len(self.broken)} did not run {_listed(self.broken)}".rstrip() + rows
+
+
+def _listed(numbers: Iterable[int]) -> str:
+    return ",".join(map(str, sorted(numbers)))
 
 
 class Search:
@@ -102,7 +127,13 @@ class Search:
 
     async def _work(self, numbers: Iterable[int], worker: int) -> None:
         for number in numbers:
-            await self.examine(number, programs.make(self._seed, number), worker)
+            try:
+                await self.examine(number, programs.make(self._seed, number), worker)
+            except Exception:
+                # A mistake of the tool, or servers that are gone. One program does not stop the others.
+                self.tally.broken[number] = traceback.format_exc()
+                if len(self.tally.broken) >= BROKEN:
+                    raise
 
     async def examine(self, number: int, program: Program, worker: int = 0) -> None:
         """Run a program; confirm and shrink what differs without a reason, and say so in the tally."""
@@ -125,12 +156,13 @@ class Search:
     async def _judge(self, number: int, program: Program, difference: Difference, worker: int) -> None:
         again, _ = await self._difference(program, worker)
         if again is None or again.signature != difference.signature:
-            self.tally.unsteady.append(number)
+            self.tally.unsteady[number] = Found(self._seed, number, program, difference)
             return
         program, difference = await self._shrunk(program, again, worker)
         if await self._has_two_faults(program, difference, worker):
             self.tally.rows["two faults in one call: each library names another one"] += 1
             return
+        self.tally.numbers.append(number)
         self.tally.found.setdefault(difference.step, Found(self._seed, number, program, difference))
 
     async def _shrunk(self, program: Program, difference: Difference, worker: int) -> tuple[Program, Difference]:

@@ -69,13 +69,15 @@ class Method:
         if session and self.has_session:
             parts.append(("session", session))
         arguments = ", ".join(f"{name}={text}" if name else text for name, text in parts)
-        return self.call.replace("{}", arguments, 1)
+        # The call may have further arguments.
+        return self.call.replace("{}" if arguments or "{}, " not in self.call else "{}, ", arguments, 1)
 
 
 def _spoil(rng: Random, parts: list[tuple[str, str]], names: tuple[str, ...]) -> None:
     chance = rng.random()
     if chance < 0.04:
-        parts.append(("noSuchOption", "1"))
+        # Of the arguments that are there, one may have that name.
+        parts[:] = [part for part in parts if part[0] != "noSuchOption"] + [("noSuchOption", "1")]
     elif chance < 0.07 and parts:
         del parts[rng.randrange(len(parts))]
     elif parts and (chance < 0.5 or not names):
