@@ -23,8 +23,8 @@ from tests.differential.wire import tap
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# How many programs run between two lines of progress.
-SLICE = 500
+# The time between two lines of progress.
+PROGRESS_SECONDS = 10.0
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -49,13 +49,15 @@ async def _search(servers: Mapping[str, LocalServer], options: Any) -> int:
     async with Arena(servers, options.workers) as arena:
         search = Search(arena, options.seed)
         numbers = options.only or range(options.first, options.first + options.cases)
+        running = asyncio.create_task(search.run(numbers))
         shown: set[str] = set()
-        for first in range(0, len(numbers), SLICE):
-            await search.run(numbers[first : first + SLICE])
+        while not running.done():
+            await asyncio.wait([running], timeout=PROGRESS_SECONDS)
             for line in search.tally.lines():
                 print(f"\n{line}\n" if line not in shown else "", end="", flush=True)
             shown.update(search.tally.lines())
             print(f"{time.monotonic() - started:.0f} s: {search.tally}", flush=True)
+        await running
         print(f"fields of which only the presence was compared, or the default: {', '.join(sorted(arena.used))}")
     return 0 if search.tally.is_clean else 1
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from tests.differential import programs
 from tests.differential.outcomes import Difference, Raised, signature
 from tests.differential.reasons import compare
+from tests.differential.running import TIMEOUT_SECONDS
 from tests.differential.shrinking import simpler_steps, smaller
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 # How many smaller programs are tried for one difference.
 TRIES: Final = 400
+# How long a step of a smaller program may take: one that lacks a step may wait for ever.
+SECONDS: Final = 2.0
 # How many programs may fail to run, or to be compared, before the search gives up: then it is more than the programs.
 BROKEN: Final = 50
 
@@ -143,9 +146,9 @@ class Search:
             await self._judge(number, program, difference, worker)
 
     async def _difference(
-        self, program: Program, worker: int, *, counts: bool = False
+        self, program: Program, worker: int, seconds: float = TIMEOUT_SECONDS, *, counts: bool = False
     ) -> tuple[Difference | None, list[str]]:
-        theirs, ours = await self._arena.run(program, worker)
+        theirs, ours = await self._arena.run(program, worker, seconds)
         if counts:
             self.tally.programs += 1
             self.tally.steps += len(theirs)
@@ -171,7 +174,7 @@ class Search:
         candidates = smaller(program)
         while tries and (candidate := next(candidates, None)) is not None:
             tries -= 1
-            found, _ = await self._difference(candidate, worker)
+            found, _ = await self._difference(candidate, worker, SECONDS)
             if found is not None and found.signature == difference.signature:
                 program, difference = candidate, found
                 candidates = smaller(program)
@@ -185,7 +188,7 @@ class Search:
         wanted = [signature(side.outcome) for side in (difference.theirs, difference.ours)]
         for text in simpler_steps(difference.step):
             steps = (*program.steps[: difference.position], text)
-            sides = await self._arena.run(replace(program, steps=steps), worker)
+            sides = await self._arena.run(replace(program, steps=steps), worker, SECONDS)
             if compare(steps, *sides)[0] is None:
                 found[0] |= signature(sides[0][-1].outcome) == wanted[0]
                 found[1] |= signature(sides[1][-1].outcome) == wanted[1]

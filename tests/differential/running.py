@@ -55,15 +55,15 @@ class Side:
     def database(self, worker: int) -> str:
         return f"differential_{worker:02}_{self._letter}"
 
-    async def run(self, steps: tuple[str, ...], worker: int, used: set[str]) -> list[Step]:
-        """What each step of a program does, up to one that does not end."""
+    async def run(self, steps: tuple[str, ...], worker: int, used: set[str], seconds: float) -> list[Step]:
+        """What each step of a program does, up to one that does not end in time."""
         found = Names(self.database(worker), used=used)
         database = self.client[found.database]
         scope = {**self._names, "client": self.client, "db": database, "coll": database.coll}
         done: list[Step] = []
         try:
             for each in steps:
-                async with asyncio.timeout(TIMEOUT_SECONDS):
+                async with asyncio.timeout(seconds):
                     done.append(await _step(each, scope, found))
         except TimeoutError as error:
             done.append(Step(raised(error, found), ()))
@@ -117,29 +117,33 @@ class Arena:
             for client in (self._others[name], *(side.client for side in sides)):
                 self._exit.push_async_callback(client.close)
             for worker in range(self.workers):
-                await self._reset(name, worker, is_tame=False)
+                await self._reset(name, worker, None)
         return self
 
     async def __aexit__(self, *exc: object) -> None:
         await self._exit.aclose()
 
-    async def run(self, program: Program, worker: int) -> tuple[list[Step], list[Step]]:
-        """What PyMongo does, and what motorlite does."""
+    async def run(
+        self, program: Program, worker: int, seconds: float = TIMEOUT_SECONDS
+    ) -> tuple[list[Step], list[Step]]:
+        """What PyMongo does, and what motorlite does; a step may take so many seconds."""
         theirs, ours = self._sides[program.deployment]
         try:
-            steps = await asyncio.gather(*(side.run(program.steps, worker, self.used) for side in (theirs, ours)))
+            steps = await asyncio.gather(*(side.run(program.steps, worker, self.used, seconds) for side in (theirs, ours)))
         finally:
-            await self._reset(program.deployment, worker, program.is_tame)
+            await self._reset(program.deployment, worker, program)
         return steps[0], steps[1]
 
-    async def _reset(self, deployment: str, worker: int, is_tame: bool) -> None:
-        await asyncio.gather(*(self._clear(deployment, side, worker, is_tame) for side in self._sides[deployment]))
+    async def _reset(self, deployment: str, worker: int, program: Program | None) -> None:
+        await asyncio.gather(*(self._clear(deployment, side, worker, program) for side in self._sides[deployment]))
 
-    async def _clear(self, deployment: str, side: Side, worker: int, is_tame: bool) -> None:
+    async def _clear(self, deployment: str, side: Side, worker: int, program: Program | None) -> None:
         database = self._others[deployment][side.database(worker)]
-        if is_tame:
+        if program is not None and program.is_tame:
             for name in ("coll", "other"):
-                await database.command("delete", name, deletes=[{"q": {}, "limit": 0}])
+                # Most programs do not mention the second one, and clearing costs as much as a step.
+                if name == "coll" or any(name in step for step in program.steps):
+                    await database.command("delete", name, deletes=[{"q": {}, "limit": 0}])
             return
         await database.command("dropDatabase")
         for name in ("coll", "other"):
