@@ -68,9 +68,19 @@ class Method:
             _spoil(rng, parts, tuple(self.named))
         if session and self.has_session:
             parts.append(("session", session))
-        arguments = ", ".join(f"{name}={text}" if name else text for name, text in parts)
+        arguments = ", ".join(f"{name}={_patient(name, text)}" if name else text for name, text in parts)
         # The call may have further arguments.
         return self.call.replace("{}" if arguments or "{}, " not in self.call else "{}, ", arguments, 1)
+
+
+# Time limits of servers, and those that a server may reach.
+LIMITS: Final = ("maxTimeMS", "max_time_ms", "max_commit_time_ms")
+SHORT: Final = {"1": "60_001", "5": "60_005", "1.5": "60_001.5", "Int64(1)": "Int64(60_001)"}
+
+
+def _patient(name: str, text: str) -> str:
+    """An argument; a time limit that says the same about a library whatever the server's load is."""
+    return SHORT.get(text, text) if name in LIMITS else text
 
 
 def _spoil(rng: Random, parts: list[tuple[str, str]], names: tuple[str, ...]) -> None:
@@ -229,7 +239,7 @@ CHAINS: Final[tuple[tuple[str, Choice], ...]] = (
 def chained(rng: Random, session: str = "") -> str:
     """A cursor that methods change before it is read."""
     links = "".join(
-        f".{name}({wrong(rng) if rng.random() < 0.05 else make if isinstance(make, str) else make(rng)})"
+        f".{name}({_patient(name, wrong(rng) if rng.random() < 0.05 else make if isinstance(make, str) else make(rng))})"
         for name, make in rng.choices(CHAINS, k=rng.randint(1, 3))
     )
     reading = rng.choice((".to_list()", ".to_list()", ".to_list(2)", ".distinct('n')", ".clone().to_list()"))

@@ -24,6 +24,7 @@ REASONS: Final[dict[str, str]] = {
     "$clusterTime": "the time of the server, as far as the client has heard of it",
     "afterClusterTime": "the time of the server",
     "startAtOperationTime": "the time of the server, unless the program sets it",
+    "atClusterTime": "the time of the snapshot, which the server chooses",
     "operationTime": "the time of the server",
     "opTime": "the time of the server",
     "clusterTime": "the time of a change",
@@ -31,6 +32,8 @@ REASONS: Final[dict[str, str]] = {
     "_data": "a resume token has the time of a change",
     "electionId": "every replica set elects its own",
     "uuid": "of a collection, which the server generates",
+    "collectionUUID": "the same, in a change",
+    "$recordId": "the server counts the documents of a collection, those of earlier programs too",
     "cursor id": "the server generates the ids of cursors",
     "object id": "drivers and servers generate ids; equal ones must be equal for both",
 }

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from tests.differential.outcomes import Difference, Raised, is_same
+from tests.live.oracle import RESULTS
 
 Condition = Callable[[Difference], bool]
 
@@ -34,7 +35,7 @@ FALSE: Final = r"(False|0|\[\]|\(\)|\{\}|''|SON\(\)|SON\(\[\]\)|set\(\)|0\.0|Raw
 CHECKED: Final = (
     "skip|limit|batch_size|max_time_ms|maxTimeMS|max_commit_time_ms|max_staleness|sort|read_preference|requests.*|"
     "bypassDocumentValidation|nameOnly|authorizedDatabases|strength|caseLevel|"
-    "return_key|show_record_id|allow_disk_use"
+    "return_key|show_record_id|allow_disk_use|metadata|chunk_size_bytes|new_filename"
 )
 
 
@@ -92,6 +93,62 @@ def _kills_in_the_background(difference: Difference) -> bool:
     return theirs_raised(difference) and difference.is_of_wire and kept == difference.ours.commands
 
 
+def _of_the_chunks(difference: Difference) -> bool:
+    """How many chunks a batch has; and a value that needs no operator is compared without one."""
+
+    def plain(command: Any) -> Any:
+        flags, (kind, *fields) = command
+        if fields[0] not in (("find", "fs.chunks"), ("find", "fs.files")):
+            return command
+        return (flags, (kind, *(_without_equal(each) for each in fields if each[0] != "batchSize")))
+
+    one, other = ([plain(each) for each in side.commands] for side in (difference.theirs, difference.ours))
+    return difference.is_of_wire and one == other
+
+
+def _without_equal(field: Any) -> Any:
+    name, value = field
+    if name != "filter":
+        return field
+    kind, *conditions = value
+    return (name, (kind, *((key, at[1][1] if repr(at).startswith(f"({kind!r}, ('$eq', ") else at) for key, at in conditions)))
+
+
+def _of_get_more(difference: Difference) -> bool:
+    """Only the read preference of getMore commands differs."""
+    one, other = (
+        [_without((each,), {"$readPreference"}) if each[1][1][0] == "getMore" else each for each in side.commands]
+        for side in (difference.theirs, difference.ours)
+    )
+    return difference.is_of_wire and one == other
+
+
+def _aborts_nothing(difference: Difference) -> bool:
+    sent = [each[1][1][0] for each in difference.theirs.commands]
+    return difference.is_of_wire and sent == ["abortTransaction"] and not difference.ours.commands
+
+
+def _has_let(difference: Difference) -> bool:
+    """PyMongo sends the same without it; what comes of that may differ."""
+    one, other = (_without(side.commands, {"let"}) for side in (difference.theirs, difference.ours))
+    return one == other and difference.theirs.commands != difference.ours.commands
+
+
+def _of_writes(difference: Difference) -> bool:
+    """Only the time of the session differs, which PyMongo sends with what it knows to be a write."""
+    return _only({"readConcern"})(difference) and "afterClusterTime" not in repr(difference.ours.commands)
+
+
+def _of_an_id_that_is_none(difference: Difference) -> bool:
+    one, other = (side.outcome for side in (difference.theirs, difference.ours))
+    if not isinstance(one, tuple) or not isinstance(other, tuple) or {*one[:1], *other[:1]} != {"UpdateResult"}:
+        return False
+    name = RESULTS["UpdateResult"].index("matched_count") + 1
+    return (one[name], other[name]) == (("int", 1), ("int", 0)) and (
+        one[:name] + one[name + 1 :] == other[:name] + other[name + 1 :]
+    )
+
+
 def _of_other_classes(difference: Difference) -> bool:
     outcomes = (side.outcome for side in (difference.theirs, difference.ours))
     one, other = (
@@ -122,6 +179,22 @@ def says(words: str, condition: Condition = lambda _: True) -> Condition:
     return applies
 
 
+def says_ours(words: str) -> Condition:
+    """motorlite's exception has a message with these words, and PyMongo raises none."""
+
+    def applies(difference: Difference) -> bool:
+        outcome = difference.ours.outcome
+        return isinstance(outcome, Raised) and words in outcome.message and not theirs_raised(difference)
+
+    return applies
+
+
+def _in_a_snapshot_session(difference: Difference) -> bool:
+    """PyMongo looks at the session first."""
+    outcome = difference.theirs.outcome
+    return refuses(difference) and isinstance(outcome, Raised) and "in snapshot sessions" in outcome.message
+
+
 def _server_is_old(difference: Difference) -> bool:
     """PyMongo looks at the server first."""
     return theirs_raised(difference, "InvalidOperation") and "server version 8" in difference.theirs.outcome.message
@@ -129,13 +202,16 @@ def _server_is_old(difference: Difference) -> bool:
 
 def _runs_again(difference: Difference) -> bool:
     """Of a cursor that failed to open, PyMongo says that it is empty."""
+    if difference.step == "c.alive":
+        return (difference.theirs.outcome, difference.ours.outcome) == (False, True)
     theirs_ends = difference.theirs.outcome == ("list",) or theirs_raised(difference, "StopAsyncIteration")
     return theirs_ends and isinstance(difference.ours.outcome, Raised)
 
 
 def _is_at_its_end(difference: Difference) -> bool:
     """The cursor was closed, and PyMongo goes on with what it has received."""
-    return not theirs_raised(difference) and difference.ours.outcome in (None, False, ("list",))
+    ends = difference.ours.outcome in (None, False, ("list",)) or ours("StopAsyncIteration")(difference)
+    return ends and not theirs_raised(difference)
 
 
 def _bypass(difference: Difference) -> bool:
@@ -175,6 +251,7 @@ REASONS: Final[tuple[tuple[str, Condition], ...]] = (
     ("client.start_session(causal_consistency='x')", refused("snapshot|causal_consistency")),
     ("deleting a file while it is uploaded", step(r"bucket\.upload", lambda each: each.is_of_wire)),
     ("a transaction whose first command cannot be encoded", says("does not match any in-progress transactions")),
+    ("a transaction whose first command cannot be encoded", step(r"abort_transaction\(", _aborts_nothing)),
     ("a cursor whose first command failed", step(r"\bc\b", _runs_again)),
     ("changing a cursor that was closed before it ran", step(r"\bc\.", ours("InvalidOperation"))),
     (
@@ -184,7 +261,7 @@ REASONS: Final[tuple[tuple[str, Condition], ...]] = (
     ("the collation of a change stream", step(r"watch\(.*collation=", lambda each: not theirs_raised(each))),
     ("a commit that fails and whose write concern cannot be satisfied", step("commit_", theirs("WriteConcernError"))),
     ("deleting files of GridFS by a name that none has", step("delete_by_name", lambda each: each.is_of_wire)),
-    ("the documents left in a cursor when it is closed", step(r"\bc\.(alive|\w+next|to_list)", _is_at_its_end)),
+    ("the documents left in a cursor when it is closed", step(r"\bc\.(alive|\w*next|to_list)", _is_at_its_end)),
     ("coll.find({}, 'a')", refused("projection")),
     ("coll.find([])", refused("filter", FALSE)),
     ("await coll.aggregate([], batchSize='x')", refused("batchSize")),
@@ -197,7 +274,7 @@ REASONS: Final[tuple[tuple[str, Condition], ...]] = (
     ("drop_index of all", step("drop_index", refused("index_or_name"))),
     ("a comment that is false", step(rf"comment(=|\(){FALSE}", ours("InvalidDocument", "OverflowError"))),
     ("drop_collection of a name that cannot be", step("drop_collection", ours("InvalidName"))),
-    ("None for an option", step("=None", theirs("TypeError"))),
+    ("None for an option", step("=None", theirs("TypeError", "OperationFailure"))),
     ("the sort of find as a name", step(r"sort='", theirs("TypeError"))),
     ("a time limit that is not whole", says("maxTimeMS has non-integral value|integer or None, not <class 'float'>")),
     ("the hint of aggregate as pairs", step("aggregate", says("Hint must be a string or an object"))),
@@ -212,13 +289,20 @@ REASONS: Final[tuple[tuple[str, Condition], ...]] = (
         step(r"client\.bulk", _server_is_old),
     ),
     ("bypass_document_validation of deletions", step(r"bulk_write.*Delete.*bypass_document", _bypass)),
-    ("the read preference of getMore after cursor_command", step("cursor_command", _only({"$readPreference"}))),
+    ("the read preference of getMore", _of_get_more),
     ("the class of documents in later batches of cursor_command", step("cursor_command", _of_other_classes)),
     ("the class of the documents of list_indexes", step("list_indexes|index_information", _of_other_classes)),
     ("the retries of a bulk write with an UpdateMany", _only({"txnNumber"}, r"coll\.bulk_write\(")),
     ("a getMore that fails kills the cursor at once", _kills_in_the_background),
     ("the first batch of raw batches", step("aggregate_raw_batches", _opens_empty)),
     ("a batch size of 1", step("aggregate.*batchSize=1", lambda each: each.is_of_wire)),
+    ("the queries of a download", step(r"bucket\.", _of_the_chunks)),
+    ("the let of a cursor that is cloned", step(r"clone\(\)", _has_let)),
+    ("an exhaust cursor in a transaction", says_ours("an exhaust cursor cannot be opened in a transaction")),
+    ("the session's time in a write that command sends", step(r"db\.command\(", _of_writes)),
+    ("the matched_count of an upsert whose id is None", _of_an_id_that_is_none),
+    ("a pipeline that is a tuple", says("must be a list, not <class 'tuple'>|collation must be a dict")),
+    ("a wrong option of a transaction in a snapshot session", step(r"start_transaction\(", _in_a_snapshot_session)),
     ("explain of a query with a limit", step(r"find\(.*explain\(", _only({"explain"}))),
 )
 

@@ -33,6 +33,7 @@ DEFAULTS: Final[dict[str, tuple[Any, ...]]] = {
     "upsert": (False,),
     "new": (False,),
     "nameOnly": (False,),
+    "showExpandedEvents": (False,),
     # No limit; PyMongo omits that of a commit.
     "maxTimeMS": (0,),
     "comment": (None,),
@@ -123,6 +124,8 @@ def _canonical(document: dict[str, Any], names: Names) -> dict[str, Any]:
     for name in STATEMENTS:
         if isinstance(made.get(name), list):
             made[name] = [_without_defaults(each, names) for each in made[name]]
+    if isinstance(made.get("pipeline"), list):
+        made["pipeline"] = [_stage(each, names) for each in made["pipeline"]]
     if isinstance(made.get("explain"), dict):
         made["explain"] = _canonical(made["explain"], names)
     for name in ("cursor", "writeConcern"):
@@ -134,6 +137,16 @@ def _canonical(document: dict[str, Any], names: Names) -> dict[str, Any]:
     if "delete" in made:
         made.pop("bypassDocumentValidation", None)
     return made
+
+
+def _stage(stage: Any, names: Names) -> Any:
+    """A stage; the options of a change stream are like the fields of a command."""
+    if not isinstance(stage, dict) or not isinstance(stage.get("$changeStream"), dict):
+        return stage
+    options = stage["$changeStream"]
+    kept = [name for name in sorted(options) if options[name] not in DEFAULTS.get(name, ())]
+    names.used.update(set(options) - set(kept))
+    return {**stage, "$changeStream": {name: options[name] for name in kept}}
 
 
 def _without_defaults(document: dict[str, Any], names: Names) -> dict[str, Any]:

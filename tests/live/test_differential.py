@@ -105,7 +105,7 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "bypass_document_validation of deletions": (
         "await coll.bulk_write([DeleteOne({})], bypass_document_validation='x')",
     ),
-    "the read preference of getMore after cursor_command": (
+    "the read preference of getMore": (
         "await coll.insert_many([{}, {}])",
         "await (await db.cursor_command({'find': 'coll', 'batchSize': 1}, read_preference=Nearest())).to_list()",
     ),
@@ -126,6 +126,29 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "a batch size of 1": (
         "await coll.insert_many([{}, {}])",
         "await (await coll.aggregate([], batchSize=1)).to_list()",
+    ),
+    "the queries of a download": (
+        "(bucket := gridfs.AsyncGridFSBucket(db))",
+        "await db.fs.files.insert_one({'_id': 1, 'length': 2, 'chunkSize': 2, 'uploadDate': datetime(2020, 1, 1)})",
+        "await db.fs.chunks.insert_one({'files_id': 1, 'n': 0, 'data': b'ab'})",
+        "await (await bucket.open_download_stream(1)).read()",
+    ),
+    "the let of a cursor that is cloned": ("await coll.find(let={'v': 1}).clone().to_list()",),
+    "an exhaust cursor in a transaction": (
+        "(s := client.start_session())",
+        "await s.start_transaction()",
+        "await coll.find(cursor_type=CursorType.EXHAUST, session=s).to_list()",
+    ),
+    "the session's time in a write that command sends": (
+        "(s := client.start_session())",
+        "await coll.find_one(session=s)",
+        "await db.command('insert', 'coll', documents=[{}], session=s)",
+    ),
+    "the matched_count of an upsert whose id is None": ("await coll.replace_one({}, {'_id': None}, upsert=True)",),
+    "a pipeline that is a tuple": ("await coll.aggregate(())",),
+    "a wrong option of a transaction in a snapshot session": (
+        "(s := client.start_session(snapshot=True))",
+        "await s.start_transaction(read_concern=5)",
     ),
     "explain of a query with a limit": ("sorted(await coll.find(limit=2).explain())",),
 }
@@ -148,6 +171,14 @@ FURTHER: Final = (
     "await coll.count_documents({}, maxTimeMS=0)",
     "await gridfs.AsyncGridFSBucket(db).upload_from_stream('a', b'a')",
     "await (await coll.watch(start_at_operation_time=Timestamp(2**32 - 2, 1))).close()",
+    "(c := await coll.watch(show_expanded_events=True))",
+    "await coll.insert_one({'_id': 3})",
+    "await c.next()",
+    "await (await coll.watch(show_expanded_events=False)).close()",
+    "await coll.find(show_record_id=True).to_list()",
+    "(s := client.start_session(snapshot=True))",
+    "await coll.find_one(session=s)",
+    "await coll.find_one(session=s)",
     "await db.command('find', 'coll', batchSize=1)",
 )
 
