@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import sys
 import time
 import warnings
@@ -37,6 +38,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--case", type=int, help="run only the program with this number, and print it")
     parser.add_argument("--workers", type=int, default=8, help="how many programs run at the same time (8)")
     options = parser.parse_args(arguments)
+    # Programs leave little garbage in cycles, and a search has many long-lived objects to look through.
+    gc.set_threshold(50_000, 20, 50)
     warnings.simplefilter("ignore")  # of options that are ignored, and coroutines that are not awaited
     with LocalServer.start("standalone", own=True) as one, LocalServer.start("replicaset", own=True) as other, tap():
         servers = {programs.STANDALONE: one, programs.REPLICA_SET: other}

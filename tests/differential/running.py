@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 # A step that takes longer waits for something that will not happen; the program ends.
 TIMEOUT_SECONDS: Final = 30.0
 INDEX: Final = {"key": {"n": 1}, "name": "n_1"}
+# As servers list it, and the one that each collection has.
+USUAL_INDEX: Final = {"v": 2, **INDEX}
+ID_INDEX: Final = {"v": 2, "key": {"_id": 1}, "name": "_id_"}
 
 
 @lru_cache(4096)
@@ -145,6 +148,26 @@ class Arena:
                 if name == "coll" or any(name in step for step in program.steps):
                     await database.command("delete", name, deletes=[{"q": {}, "limit": 0}])
             return
-        await database.command("dropDatabase")
+        if program is None or not await self._drop_others(database):
+            await database.command("dropDatabase")
         for name in ("coll", "other"):
             await database.command("createIndexes", name, indexes=[INDEX])
+
+    async def _drop_others(self, database: Any) -> bool:
+        """Drop whatever is not as programs find it. Collections that are stay: making them anew takes the server long.
+
+        Returns False if only dropping the database removes it.
+        """
+        listed = (await database.command("listCollections"))["cursor"]["firstBatch"]
+        if any(each["name"].startswith("system.") for each in listed):
+            return False
+        usual = {each["name"] for each in listed if each["type"] == "collection" and not each["options"]}
+        for name in {each["name"] for each in listed} - (usual & {"coll", "other"}):
+            await database.command("drop", name)
+        for name in usual & {"coll", "other"}:
+            indexes = (await database.command("listIndexes", name))["cursor"]["firstBatch"]
+            others = [each["name"] for each in indexes if each not in (USUAL_INDEX, ID_INDEX)]
+            if others:
+                await database.command("dropIndexes", name, index=others)
+            await database.command("delete", name, deletes=[{"q": {}, "limit": 0}])
+        return True

@@ -124,8 +124,12 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     ),
     "the first batch of raw batches": ("[each async for each in await coll.aggregate_raw_batches([])]",),
     "a batch size of 1": (
-        "await coll.insert_many([{}, {}])",
+        "await coll.insert_many([{}, {}, {}])",
         "await (await coll.aggregate([], batchSize=1)).to_list()",
+    ),
+    "the class of an upserted id": (
+        "(odd := coll.with_options(codec_options=CodecOptions(document_class=SON)))",
+        "await odd.update_one({'_id': {'a': 1}}, {'$set': {'b': 1}}, upsert=True)",
     ),
     "the queries of a download": (
         "(bucket := gridfs.AsyncGridFSBucket(db))",
