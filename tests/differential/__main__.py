@@ -2,7 +2,8 @@
 
 Equal are results and exceptions, with values and types, and the commands on the wire. `--case 77` runs one program and
 prints it, with what both libraries did; `--only 77,80` runs some. A difference without a reason is printed as a short
-program, and the command ends with 1.
+program, and the command ends with 1. `--bug NAME` plants a bug in the driver, and ends with 1 if none of the programs
+shows it.
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 from motorlite.testing import LocalServer
 from tests.differential import programs
+from tests.differential.bugs import BUGS
 from tests.differential.finding import Search
 from tests.differential.running import Arena
 from tests.differential.wire import tap
+from tests.simulation.bugs import planted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,6 +38,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1, help="what makes the programs (1)")
     parser.add_argument("--first", type=int, default=0, help="the number of the first program (0)")
     parser.add_argument("--only", type=_numbers, help="run only the programs with these numbers, as 77,80")
+    parser.add_argument("--bug", choices=["all", *BUGS], help="plant a bug, and look for it")
     parser.add_argument("--case", type=int, help="run only the program with this number, and print it")
     parser.add_argument("--workers", type=int, default=8, help="how many programs run at the same time (8)")
     options = parser.parse_args(arguments)
@@ -43,8 +47,24 @@ def main(arguments: list[str] | None = None) -> int:
     warnings.simplefilter("ignore")  # of options that are ignored, and coroutines that are not awaited
     with LocalServer.start("standalone", own=True) as one, LocalServer.start("replicaset", own=True) as other, tap():
         servers = {programs.STANDALONE: one, programs.REPLICA_SET: other}
+        if options.bug is not None:
+            names = list(BUGS) if options.bug == "all" else [options.bug]
+            return max(asyncio.run(_look_for(name, servers, options)) for name in names)
         run = _search if options.case is None else _show
         return asyncio.run(run(servers, options))
+
+
+async def _look_for(name: str, servers: Mapping[str, LocalServer], options: Any) -> int:
+    """Plant a bug and run programs until one differs; that one becomes as small as it can."""
+    with planted(BUGS[name]):
+        async with Arena(servers, options.workers) as arena:
+            looking, search = Search(arena, options.seed), Search(arena, options.seed)
+            number = await looking.first(range(options.first, options.first + options.cases))
+            if number is not None:
+                await search.run([number])
+    verdict = f"not found in {options.cases}" if number is None else f"found by program {number}"
+    print(f"{name}: {verdict}, after {looking.tally.programs}\n" + "\n".join(search.tally.lines()), flush=True)
+    return 1 if number is None else 0
 
 
 async def _search(servers: Mapping[str, LocalServer], options: Any) -> int:

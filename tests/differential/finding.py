@@ -138,6 +138,24 @@ class Search:
                 if len(self.tally.broken) >= BROKEN:
                     raise
 
+    async def first(self, numbers: Iterable[int]) -> int | None:
+        """Run programs until one has a difference without a reason, and return its number."""
+        remaining = iter(numbers)
+        found: list[int] = []
+
+        async def work(worker: int) -> None:
+            for number in remaining:
+                if found:
+                    return
+                difference, _ = await self._difference(programs.make(self._seed, number), worker, counts=True)
+                if difference is not None:
+                    found.append(number)
+
+        async with asyncio.TaskGroup() as tasks:
+            for worker in range(self._arena.workers):
+                tasks.create_task(work(worker))
+        return min(found, default=None)
+
     async def examine(self, number: int, program: Program, worker: int = 0) -> None:
         """Run a program; confirm and shrink what differs without a reason, and say so in the tally."""
         difference, rows = await self._difference(program, worker, counts=True)
@@ -186,6 +204,8 @@ class Search:
             return False
         found = [False, False]
         wanted = [signature(side.outcome) for side in (difference.theirs, difference.ours)]
+        if wanted[0] == wanted[1]:
+            return False
         for text in simpler_steps(difference.step):
             steps = (*program.steps[: difference.position], text)
             sides = await self._arena.run(replace(program, steps=steps), worker, SECONDS)

@@ -94,24 +94,9 @@ def _kills_in_the_background(difference: Difference) -> bool:
 
 
 def _of_the_chunks(difference: Difference) -> bool:
-    """How many chunks a batch has; and a value that needs no operator is compared without one."""
-
-    def plain(command: Any) -> Any:
-        flags, (kind, *fields) = command
-        if fields[0] not in (("find", "fs.chunks"), ("find", "fs.files")):
-            return command
-        return (flags, (kind, *(_without_equal(each) for each in fields if each[0] != "batchSize")))
-
-    one, other = ([plain(each) for each in side.commands] for side in (difference.theirs, difference.ours))
-    return difference.is_of_wire and one == other
-
-
-def _without_equal(field: Any) -> Any:
-    name, value = field
-    if name != "filter":
-        return field
-    kind, *conditions = value
-    return (name, (kind, *((key, at[1][1] if repr(at).startswith(f"({kind!r}, ('$eq', ") else at) for key, at in conditions)))
+    """Only the sizes of the batches of chunks differ."""
+    queries = [dict(each[1][1:]).get("find", "") for each in difference.ours.commands]
+    return _only({"batchSize"})(difference) and any(str(each).endswith(".chunks") for each in queries)
 
 
 def _of_two(difference: Difference) -> bool:
@@ -303,7 +288,7 @@ REASONS: Final[tuple[tuple[str, Condition], ...]] = (
     ("drop_index of all", step("drop_index", refused("index_or_name"))),
     ("a comment that is false", step(rf"comment(=|\(){FALSE}", ours("InvalidDocument", "OverflowError"))),
     ("drop_collection of a name that cannot be", step("drop_collection", ours("InvalidName"))),
-    ("None for an option", step("=None", theirs("TypeError", "OperationFailure"))),
+    ("None for an option", step("=None", theirs("TypeError", "ValueError", "OperationFailure"))),
     ("the sort of find as a name", step(r"sort='", theirs("TypeError"))),
     ("a time limit that is not whole", says("maxTimeMS has non-integral value|integer or None, not <class 'float'>")),
     ("the hint of aggregate as pairs", step("aggregate", says("Hint must be a string or an object"))),

@@ -43,14 +43,14 @@ class Bug:
 
 
 @contextmanager
-def planted(name: str) -> Iterator[Bug]:
-    """Plant a bug for this block.
+def planted(name: str | Bug) -> Iterator[Bug]:
+    """Plant a bug for this block: one of `BUGS`, or another.
 
     Raises:
         KeyError: There is no such bug.
         ValueError: The source of the driver has changed, so the bug does not fit any more.
     """
-    bug = BUGS[name]
+    bug = BUGS[name] if isinstance(name, str) else name
     for found in walk_packages(motorlite.__path__, "motorlite."):
         if found.name.startswith("motorlite._"):
             import_module(found.name)  # one that is imported later would keep the bug
