@@ -119,9 +119,9 @@ _ALL: Final = (
     ),
     Bug(
         "concern-in-transaction",
-        "the write concern of a collection is sent in a transaction",
+        "the read concern of a collection is sent in a transaction",
         "_execution.transactions:Part.add_fields",
-        ('document.pop("writeConcern", None)', "pass"),
+        ('document.pop("readConcern", None)', "pass"),
     ),
     Bug(
         "starts-again",

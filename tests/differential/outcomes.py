@@ -30,6 +30,7 @@ REASONS: Final[dict[str, str]] = {
     "clusterTime": "the time of a change",
     "wallTime": "the time of a change",
     "_data": "a resume token has the time of a change",
+    "uploadDate": "the time of an upload",
     "electionId": "every replica set elects its own",
     "uuid": "of a collection, which the server generates",
     "collectionUUID": "the same, in a change",

@@ -90,13 +90,20 @@ def refused(names: str, values: str = ".*") -> Condition:
 def _kills_in_the_background(difference: Difference) -> bool:
     """The getMore fails with both. PyMongo kills the cursor before it raises, motorlite in the background."""
     kept = tuple(each for each in difference.theirs.commands if each[1][1][0] != "killCursors")
-    return theirs_raised(difference) and difference.is_of_wire and kept == difference.ours.commands
+    return theirs_raised(difference) and difference.is_of_wire and _gets(kept) == _gets(difference.ours.commands)
 
 
 def _of_the_chunks(difference: Difference) -> bool:
     """Only the sizes of the batches of chunks differ."""
     queries = [dict(each[1][1:]).get("find", "") for each in difference.ours.commands]
     return _only({"batchSize"})(difference) and any(str(each).endswith(".chunks") for each in queries)
+
+
+def _looks_again(difference: Difference) -> bool:
+    """For the message: whether there is no such file, or no such revision of it."""
+    *first, last = difference.ours.commands or (None,)
+    is_same_otherwise = difference.is_of_wire and tuple(first) == difference.theirs.commands
+    return is_same_otherwise and theirs_raised(difference, "NoFile") and last[1][1] == ("find", "fs.files")
 
 
 def _of_two(difference: Difference) -> bool:
@@ -113,11 +120,12 @@ def _of_two(difference: Difference) -> bool:
 
 def _of_get_more(difference: Difference) -> bool:
     """Only the read preference of getMore commands differs."""
-    one, other = (
-        [_without((each,), {"$readPreference"}) if each[1][1][0] == "getMore" else each for each in side.commands]
-        for side in (difference.theirs, difference.ours)
-    )
-    return difference.is_of_wire and one == other
+    return difference.is_of_wire and _gets(difference.theirs.commands) == _gets(difference.ours.commands)
+
+
+def _gets(commands: tuple[Any, ...]) -> list[Any]:
+    """Commands, those that get more without their read preference."""
+    return [_without((each,), {"$readPreference"})[0] if each[1][1][0] == "getMore" else each for each in commands]
 
 
 def _aborts_nothing(difference: Difference) -> bool:
@@ -125,10 +133,38 @@ def _aborts_nothing(difference: Difference) -> bool:
     return difference.is_of_wire and sent == ["abortTransaction"] and not difference.ours.commands
 
 
-def _has_let(difference: Difference) -> bool:
-    """PyMongo sends the same without it; what comes of that may differ."""
-    one, other = (_without(side.commands, {"let"}) for side in (difference.theirs, difference.ours))
-    return one == other and difference.theirs.commands != difference.ours.commands
+def _has(name: str) -> Condition:
+    """PyMongo sends the same without a field; what comes of that may differ."""
+
+    def applies(difference: Difference) -> bool:
+        one, other = (_without(side.commands, {name}) for side in (difference.theirs, difference.ours))
+        return one[:1] == other[:1] and difference.theirs.commands != difference.ours.commands
+
+    return applies
+
+
+def _starts_twice(difference: Difference) -> bool:
+    """PyMongo sends one of the two."""
+    field = "'startAtOperationTime'"
+    return field in repr(difference.ours.commands) and field not in repr(difference.theirs.commands)
+
+
+def _refused_by_the_server(difference: Difference) -> bool:
+    """The hint itself is hidden: where PyMongo does not send it, it makes no difference."""
+    is_refused = ours("OperationFailure", "WriteError", "BulkWriteError")(difference)
+    return is_refused and difference.theirs.commands[:1] == difference.ours.commands[:1]
+
+
+def _looks_for_its_chunks(difference: Difference) -> bool:
+    """The same commands, and one more: a look for the last chunk."""
+    kept = [each for each in difference.ours.commands if each[1][1] != ("find", "fs.chunks")]
+    others = [each for each in difference.theirs.commands if each[1][1] != ("find", "fs.chunks")]
+    return difference.is_of_wire and kept == others
+
+
+def _stops_early(difference: Difference) -> bool:
+    sent = difference.ours.commands
+    return difference.is_of_wire and difference.theirs.commands[: len(sent)] == sent
 
 
 def _begins_late(difference: Difference) -> bool:
@@ -154,6 +190,10 @@ def _of_an_id_that_is_none(difference: Difference) -> bool:
 
 
 def _of_other_classes(difference: Difference) -> bool:
+    """Only the classes of documents differ, in a result or in the details of an exception."""
+    errors = [side.outcome for side in (difference.theirs, difference.ours) if isinstance(side.outcome, Raised)]
+    if errors and not (len(errors) == 2 and set(errors[0].classes) <= set(errors[1].classes)):
+        return False
     outcomes = (side.outcome for side in (difference.theirs, difference.ours))
     one, other = (
         repr(each.facts if isinstance(each, Raised) else each).replace("'SON'", "'dict'") for each in outcomes
@@ -258,8 +298,8 @@ REASONS: Final[tuple[tuple[str, Condition], ...]] = (
     ("a limit that is not a number", refused("limit|skip|batchSize|batch_size|mask", r"(True|False|[\d.]+)")),
     ("coll.find(skip=-1)", refused(CHECKED)),
     ("AsyncMongoClient(readPreference=5)", _wrong_type),
-    ("client.start_session(causal_consistency='x')", refused("snapshot|causal_consistency")),
-    ("deleting a file while it is uploaded", step(r"bucket\.upload", lambda each: each.is_of_wire)),
+    ("client.start_session(causal_consistency='x')", refused("snapshot|causal_consistency|ordered")),
+    ("deleting a file while it is uploaded", step(r"bucket\.upload", _looks_for_its_chunks)),
     ("a transaction whose first command cannot be encoded", says("does not match any in-progress transactions")),
     ("a transaction whose first command cannot be encoded", step(r"abort_transaction\(", _aborts_nothing)),
     (
@@ -272,14 +312,14 @@ REASONS: Final[tuple[tuple[str, Condition], ...]] = (
         "the class of the details of an error",
         lambda each: theirs_raised(each) and _of_other_classes(each),
     ),
-    ("the collation of a change stream", step(r"watch\(.*collation=", lambda each: not theirs_raised(each))),
+    ("the collation of a change stream", step(r"watch\(.*collation=", _has("collation"))),
     ("a commit that fails and whose write concern cannot be satisfied", step("commit_", theirs("WriteConcernError"))),
-    ("deleting files of GridFS by a name that none has", step("delete_by_name", lambda each: each.is_of_wire)),
+    ("deleting files of GridFS by a name that none has", step("delete_by_name", _stops_early)),
     ("the documents left in a cursor when it is closed", step(r"\bc\.(alive|\w*next|to_list)| in c\]", _is_at_its_end)),
     ("coll.find({}, 'a')", refused("projection")),
     ("coll.find([])", refused("filter", FALSE)),
     ("await coll.aggregate([], batchSize='x')", refused("batchSize")),
-    ("an empty hint", step(r"hint(=|\()''", lambda each: not theirs_raised(each))),
+    ("an empty hint", step(r"hint(=|\()''", _refused_by_the_server)),
     ("an empty hint", refused("hint")),
     ("the direction of an index that drop_index does not find", refused("the direction of '.*'")),
     ("the definition of a search index that is no mapping", refused("definition|name|type")),
@@ -291,8 +331,11 @@ REASONS: Final[tuple[tuple[str, Condition], ...]] = (
     ("None for an option", step("=None", theirs("TypeError", "ValueError", "OperationFailure"))),
     ("the sort of find as a name", step(r"sort='", theirs("TypeError"))),
     ("a time limit that is not whole", says("maxTimeMS has non-integral value|integer or None, not <class 'float'>")),
+    ("a time limit that is not whole", step(r"\d\.5\b", _only({"maxTimeMS"}))),
+    ("two starts of a change stream", step("resume_after=", _starts_twice)),
     ("the hint of aggregate as pairs", step("aggregate", says("Hint must be a string or an object"))),
     ("bounds of an index as pairs", step(r"find\w*\(.*(min|max)=\[\(", says("Expected field"))),
+    ("bounds of an index as pairs", step(r"find\w*\(.*(min|max)=\[\(", _only({"min", "max"}))),
     ("bounds of an index as a mapping", step(r"(min|max)\(", theirs("TypeError", "ValueError"))),
     ("the keys of drop_index as a mapping", step(r"drop_index\(", theirs("TypeError", "ValueError"))),
     ("count_documents with a limit of 0", step("count_documents", says("the limit must be positive"))),
@@ -312,12 +355,13 @@ REASONS: Final[tuple[tuple[str, Condition], ...]] = (
     ("the first batch of raw batches", step("aggregate_raw_batches", _opens_empty)),
     ("a batch size of 1", step(r"aggregate|watch|\bc\.| in c\]", _of_two)),
     ("the queries of a download", step(r"bucket\.", _of_the_chunks)),
-    ("the let of a cursor that is cloned", step(r"clone\(\)", _has_let)),
+    ("the queries of a download", step(r"by_name\(.*revision=", _looks_again)),
+    ("the let of a cursor that is cloned", step(r"clone\(\)", _has("let"))),
     ("an exhaust cursor in a transaction", says_ours("an exhaust cursor cannot be opened in a transaction")),
     ("the session's time in a write that command sends", step(r"db\.command\(", _of_writes)),
     ("the matched_count of an upsert whose id is None", _of_an_id_that_is_none),
     ("a pipeline that is a tuple", says("must be a list, not <class 'tuple'>|collation must be a dict")),
-    ("a wrong option of a transaction in a snapshot session", step(r"start_transaction\(", _in_a_snapshot_session)),
+    ("a wrong option of a transaction in a snapshot session", step(r"(start|with)_transaction\(", _in_a_snapshot_session)),
     ("explain of a query with a limit", step(r"find\(.*explain\(", _only({"explain"}))),
 )
 

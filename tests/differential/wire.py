@@ -144,7 +144,10 @@ def _canonical(document: dict[str, Any], names: Names) -> dict[str, Any]:
 
 
 def _compare_plainly(command: dict[str, Any]) -> None:
-    """Let queries of GridFS say nothing but the value where it needs no operator."""
+    """Let queries of GridFS say nothing but the value where it needs no operator, and its indexes leave out defaults."""
+    for index in command.get("indexes", ()):
+        if index.get("unique") is False:
+            del index["unique"]
     for place, name in ((command, "filter"), *((each, "q") for key in STATEMENTS for each in command.get(key, ()))):
         if isinstance(place.get(name), dict):
             # `Fields` would keep both.

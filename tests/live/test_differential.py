@@ -11,14 +11,17 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from motorlite._api.cursors import cursor
+from tests.differential import programs, wire
+from tests.differential.bugs import BUGS
 from tests.differential.finding import Search
 from tests.differential.outcomes import REASONS as HIDDEN
 from tests.differential.programs import REPLICA_SET, STANDALONE, Program, make
 from tests.differential.reasons import REASONS, compare
-from tests.differential.running import Arena
+from tests.differential.running import Arena, compiled
 from tests.differential.shrinking import simpler_steps, smaller
 from tests.differential.wire import DEFAULTS, tap
 from tests.live.oracle import collect_what_pymongo_lost
+from tests.simulation.bugs import planted
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
@@ -131,6 +134,9 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
         "(odd := coll.with_options(codec_options=CodecOptions(document_class=SON)))",
         "await odd.update_one({'_id': {'a': 1}}, {'$set': {'b': 1}}, upsert=True)",
     ),
+    "two starts of a change stream": (
+        "await coll.watch(start_at_operation_time=Timestamp(1, 1), resume_after={})",
+    ),
     "the queries of a download": (
         "(bucket := gridfs.AsyncGridFSBucket(db))",
         "await db.fs.files.insert_one({'_id': 1, 'length': 2, 'chunkSize': 2, 'uploadDate': datetime(2020, 1, 1)})",
@@ -186,6 +192,84 @@ FURTHER: Final = (
     "await db.command('find', 'coll', batchSize=1)",
 )
 
+# For each planted bug, steps whose last one shows it.
+SHOWN: Final[dict[str, tuple[str, ...]]] = {
+    "ids-as-tuple": ("await coll.insert_many([{'_id': 1}])",),
+    "upsert-matches": ("await coll.bulk_write([UpdateOne({'_id': 1}, {'$set': {'a': 1}}, upsert=True)])",),
+    "index-in-its-run": ("await coll.bulk_write([InsertOne({'_id': 1}), DeleteOne({'_id': 2}), DeleteOne({'$a': 1})])",),
+    "documents-of-later-batches": (
+        "await coll.insert_many([{}, {}, {}])",
+        "(odd := coll.with_options(codec_options=CodecOptions(document_class=SON)))",
+        "await odd.find(batch_size=2).to_list()",
+    ),
+    "count-as-float": ("await coll.insert_one({})", "await coll.count_documents({})"),
+    "duplicate-is-any-failure": (
+        "await coll.insert_many([{'_id': 1, 'a': 1}, {'_id': 2, 'a': 2}])",
+        "await coll.create_index('a', unique=True)",
+        "await coll.find_one_and_update({'_id': 1}, {'$set': {'a': 2}})",
+    ),
+    "write-error-without-code": ("await coll.update_one({'$a': 1}, {'$set': {'a': 1}})",),
+    "code-of-another-error": ("await coll.find_one({'$a': 1})",),
+    "no-empty-array-filters": ("await coll.update_one({}, {'$set': {'a': 1}}, array_filters=[])",),
+    "collation-of-one": ("await coll.delete_many({}, collation={'locale': 'en'})",),
+    "bulk-sort": ("await coll.bulk_write([UpdateOne({}, {'$set': {'a': 1}}, sort={'a': 1})])",),
+    "getmore-without-comment": (
+        "await coll.insert_many([{}, {}, {}])",
+        "await coll.find(batch_size=2, comment='a').to_list()",
+    ),
+    "batch-beyond-the-limit": (
+        "await coll.insert_many([{}, {}, {}, {}])",
+        "await coll.find(batch_size=2, limit=3).to_list()",
+    ),
+    "short-length": (
+        "(bucket := gridfs.AsyncGridFSBucket(db))",
+        "await bucket.upload_from_stream_with_id(1, 'a', b'a')",
+    ),
+    "session-without-time": (
+        "(s := client.start_session())",
+        "await coll.find_one(session=s)",
+        "await coll.find_one(session=s)",
+    ),
+    "snapshot-moves": (
+        "(s := client.start_session(snapshot=True))",
+        "await coll.find_one(session=s)",
+        "await coll.find_one(session=s)",
+    ),
+    "transaction-without-time": (
+        "(s := client.start_session())",
+        "await coll.find_one(session=s)",
+        "await s.start_transaction()",
+        "await coll.find_one(session=s)",
+    ),
+    "concern-in-transaction": (
+        "(s := client.start_session())",
+        "await s.start_transaction()",
+        "await coll.find_one(session=s)",
+        "await coll.with_options(read_concern=ReadConcern('local')).find_one(session=s)",
+    ),
+    "starts-again": (
+        "(s := client.start_session())",
+        "await s.start_transaction()",
+        "await coll.find_one(session=s)",
+        "await coll.find_one(session=s)",
+    ),
+    "number-used-twice": (
+        "(s := client.start_session())",
+        "await s.start_transaction()",
+        "await coll.find_one(session=s)",
+        "await s.commit_transaction()",
+        "await s.start_transaction()",
+        "await coll.find_one(session=s)",
+    ),
+    "second-commit-as-the-first": (
+        "(s := client.start_session())",
+        "await s.start_transaction()",
+        "await coll.find_one(session=s)",
+        "await s.commit_transaction()",
+        "await s.commit_transaction()",
+    ),
+}
+
 
 @pytest.fixture
 def run(standalone: LocalServer, replica_set: LocalServer) -> Iterator[Callable[..., None]]:
@@ -239,6 +323,72 @@ def test_each_reason_has_a_row_and_an_example() -> None:
 
 
 @pytest.mark.slow
+def test_planted_bugs_are_differences(run: Callable[..., None]) -> None:
+    async def use(arena: Arena) -> None:
+        found = {}
+        for name, steps in SHOWN.items():
+            program = Program(REPLICA_SET, steps, is_tame=False)
+            without, _ = compare(steps, *await arena.run(program, 0))
+            with planted(BUGS[name]):
+                difference, _ = compare(steps, *await arena.run(program, 0))
+            found[name] = (without, difference and difference.position)
+        assert found == {name: (None, len(steps) - 1) for name, steps in SHOWN.items()}
+
+    run(use)
+
+
+def test_each_planted_bug_is_shown() -> None:
+    assert set(SHOWN) == set(BUGS)
+
+
+@pytest.mark.slow
+def test_a_search_finds_a_planted_bug(run: Callable[..., None]) -> None:
+    async def use(arena: Arena) -> None:
+        search = Search(arena, SEED)
+        with planted(BUGS["ids-as-tuple"]):
+            assert await search.first(range(100)) is not None
+        assert search.tally.programs < 100
+
+    run(use)
+
+
+@pytest.mark.slow
+def test_a_program_that_cannot_run_does_not_stop_the_others(
+    run: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def made(seed: int, number: int) -> Program:
+        return Program(STANDALONE, ("await coll.find(, limit=1)",), is_tame=True) if number == 2 else make(seed, number)
+
+    monkeypatch.setattr(programs, "make", made)
+
+    async def use(arena: Arena) -> None:
+        search = Search(arena, SEED)
+        await search.run(range(20))
+        assert list(search.tally.broken) == [2]
+        assert "SyntaxError" in search.tally.broken[2]
+        assert not search.tally.is_clean
+        assert search.tally.programs == 19
+
+    run(use)
+
+
+@pytest.mark.slow
+def test_a_difference_of_commands_is_not_taken_for_two_faults(
+    run: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Both libraries raise the same, and so does a shorter call.
+    monkeypatch.setattr(wire, "_compare_plainly", lambda command: None)
+
+    async def use(arena: Arena) -> None:
+        search = Search(arena, SEED)
+        steps = ("(bucket := gridfs.AsyncGridFSBucket(db))", "await bucket.rename(Timestamp(1, 0), 'a')")
+        await search.examine(0, Program(STANDALONE, steps, is_tame=False))
+        assert len(search.tally.found) == 1
+
+    run(use)
+
+
+@pytest.mark.slow
 def test_a_difference_is_found_and_shrunk(run: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
     # A bug that random programs found.
     monkeypatch.setattr(cursor, "_DISTINCT_OPTIONS", ("collation", "comment", "hint", "max_time_ms"))
@@ -271,6 +421,14 @@ def test_two_faults_in_one_call_are_no_difference(run: Callable[..., None]) -> N
         assert not search.tally.found
 
     run(use)
+
+
+def test_all_steps_parse() -> None:
+    # Those of programs that once did not: an argument less than the call has, or an argument twice.
+    numbers = [(11, 1948), (11, 19813), (21, 79), (21, 7431), (21, 14144), (21, 16687)]
+    for program in [make(*each) for each in numbers] + [make(SEED, number) for number in range(2000)]:
+        for each in program.steps:
+            compiled(each)
 
 
 def test_a_program_has_one_number() -> None:
