@@ -238,10 +238,12 @@ CHAINS: Final[tuple[tuple[str, Choice], ...]] = (
 
 def chained(rng: Random, session: str = "") -> str:
     """A cursor that methods change before it is read."""
-    links = "".join(
-        f".{name}({_patient(name, wrong(rng) if rng.random() < 0.05 else make if isinstance(make, str) else make(rng))})"
-        for name, make in rng.choices(CHAINS, k=rng.randint(1, 3))
-    )
+
+    def link(name: str, make: Choice) -> str:
+        made = wrong(rng) if rng.random() < 0.05 else make if isinstance(make, str) else make(rng)
+        return f".{name}({_patient(name, made)})"
+
+    links = "".join(link(name, make) for name, make in rng.choices(CHAINS, k=rng.randint(1, 3)))
     reading = rng.choice((".to_list()", ".to_list()", ".to_list(2)", ".distinct('n')", ".clone().to_list()"))
     return f"await coll.find({query(rng)}{', session=' + session if session else ''}){links}{reading}"
 

@@ -132,7 +132,9 @@ class Arena:
         """What PyMongo does, and what motorlite does; a step may take so many seconds."""
         theirs, ours = self._sides[program.deployment]
         try:
-            steps = await asyncio.gather(*(side.run(program.steps, worker, self.used, seconds) for side in (theirs, ours)))
+            steps = await asyncio.gather(
+                *(side.run(program.steps, worker, self.used, seconds) for side in (theirs, ours))
+            )
         finally:
             await self._reset(program.deployment, worker, program)
         return steps[0], steps[1]

@@ -144,7 +144,11 @@ def _canonical(document: dict[str, Any], names: Names) -> dict[str, Any]:
 
 
 def _compare_plainly(command: dict[str, Any]) -> None:
-    """Let queries of GridFS say nothing but the value where it needs no operator, and its indexes leave out defaults."""
+    """Let queries of GridFS say nothing but the value where it needs no operator, its indexes leave out defaults, and
+    the fields of its files have one order.
+    """
+    if str(command.get("insert", "")).endswith(".files"):
+        command["documents"] = [dict(sorted(each.items())) for each in command["documents"]]
     for index in command.get("indexes", ()):
         if index.get("unique") is False:
             del index["unique"]

@@ -134,9 +134,7 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
         "(odd := coll.with_options(codec_options=CodecOptions(document_class=SON)))",
         "await odd.update_one({'_id': {'a': 1}}, {'$set': {'b': 1}}, upsert=True)",
     ),
-    "two starts of a change stream": (
-        "await coll.watch(start_at_operation_time=Timestamp(1, 1), resume_after={})",
-    ),
+    "two starts of a change stream": ("await coll.watch(start_at_operation_time=Timestamp(1, 1), resume_after={})",),
     "the queries of a download": (
         "(bucket := gridfs.AsyncGridFSBucket(db))",
         "await db.fs.files.insert_one({'_id': 1, 'length': 2, 'chunkSize': 2, 'uploadDate': datetime(2020, 1, 1)})",
@@ -196,7 +194,9 @@ FURTHER: Final = (
 SHOWN: Final[dict[str, tuple[str, ...]]] = {
     "ids-as-tuple": ("await coll.insert_many([{'_id': 1}])",),
     "upsert-matches": ("await coll.bulk_write([UpdateOne({'_id': 1}, {'$set': {'a': 1}}, upsert=True)])",),
-    "index-in-its-run": ("await coll.bulk_write([InsertOne({'_id': 1}), DeleteOne({'_id': 2}), DeleteOne({'$a': 1})])",),
+    "index-in-its-run": (
+        "await coll.bulk_write([InsertOne({'_id': 1}), DeleteOne({'_id': 2}), DeleteOne({'$a': 1})])",
+    ),
     "documents-of-later-batches": (
         "await coll.insert_many([{}, {}, {}])",
         "(odd := coll.with_options(codec_options=CodecOptions(document_class=SON)))",
