@@ -55,16 +55,13 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 async def _look_for(name: str, servers: Mapping[str, LocalServer], options: Any) -> int:
-    """Plant a bug and run programs until one differs; that one becomes as small as it can."""
+    """Plant a bug and run programs until one differs, which is printed as small as it can be."""
     with planted(BUGS[name]):
         async with Arena(servers, options.workers) as arena:
-            looking, search = Search(arena, options.seed), Search(arena, options.seed)
-            number = await looking.first(range(options.first, options.first + options.cases))
-            if number is not None:
-                await search.run([number])
-    verdict = f"not found in {options.cases}" if number is None else f"found by program {number}"
-    print(f"{name}: {verdict}, after {looking.tally.programs}\n" + "\n".join(search.tally.lines()), flush=True)
-    return 1 if number is None else 0
+            search = Search(arena, options.seed)
+            found = await search.first(range(options.first, options.first + options.cases))
+    print(f"{name}: {'found' if found else 'not found'} after {search.tally.programs}\n{found or ''}", flush=True)
+    return 0 if found else 1
 
 
 async def _search(servers: Mapping[str, LocalServer], options: Any) -> int:

@@ -138,23 +138,20 @@ class Search:
                 if len(self.tally.broken) >= BROKEN:
                     raise
 
-    async def first(self, numbers: Iterable[int]) -> int | None:
-        """Run programs until one has a difference without a reason, and return its number."""
+    async def first(self, numbers: Iterable[int]) -> Found | None:
+        """Run programs until one has a difference without a reason, and return that."""
         remaining = iter(numbers)
-        found: list[int] = []
 
         async def work(worker: int) -> None:
             for number in remaining:
-                if found:
+                await self.examine(number, programs.make(self._seed, number), worker)
+                if self.tally.found:
                     return
-                difference, _ = await self._difference(programs.make(self._seed, number), worker, counts=True)
-                if difference is not None:
-                    found.append(number)
 
         async with asyncio.TaskGroup() as tasks:
             for worker in range(self._arena.workers):
                 tasks.create_task(work(worker))
-        return min(found, default=None)
+        return next(iter(self.tally.found.values()), None)
 
     async def examine(self, number: int, program: Program, worker: int = 0) -> None:
         """Run a program; confirm and shrink what differs without a reason, and say so in the tally."""

@@ -158,8 +158,9 @@ def _refused_by_the_server(difference: Difference) -> bool:
 
 def _looks_for_its_chunks(difference: Difference) -> bool:
     """The same writes. Before them, PyMongo looks for a file and a chunk, motorlite for its last one after."""
+    looks = ("find", "listIndexes")
     one, other = (
-        [each for each in side.commands if each[1][1][0] != "find" or not str(each[1][1][1]).endswith(GRID)]
+        [each for each in side.commands if each[1][1][0] not in looks or not str(each[1][1][1]).endswith(GRID)]
         for side in (difference.theirs, difference.ours)
     )
     return difference.is_of_wire and one == other
