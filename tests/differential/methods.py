@@ -217,6 +217,30 @@ CRUD: Final = (
         weight=1,
     ),
 )
+# Reads of several batches.
+WITHOUT_SIZE: Final = {name: make for name, make in FIND.items() if name not in ("batch_size", "cursor_type")}
+AGGREGATE_WITHOUT_SIZE: Final = {name: make for name, make in AGGREGATE.items() if name != "batchSize"}
+BROAD: Final = one_of("{}", "{'_id': {'$gte': 2}}", "{'n': {'$lt': 2}}")
+FEW_STAGES: Final = one_of("[]", "[{'$match': {'n': {'$lt': 2}}}]", "[{'$set': {'z': '$a'}}]", "[{'$unwind': '$l'}]")
+BATCHES: Final = (
+    Method("await coll.find({}, batch_size=2).to_list()", (BROAD,), WITHOUT_SIZE),
+    Method("await coll.find({}, batch_size=5).to_list()", (BROAD,), WITHOUT_SIZE),
+    Method("await coll.find({}).batch_size(3).limit(7).to_list()", (BROAD,), WITHOUT_SIZE),
+    Method("[raw async for raw in coll.find_raw_batches({}, batch_size=4)]", (BROAD,), WITHOUT_SIZE, weight=2),
+    Method("await (await coll.aggregate({}, batchSize=5)).to_list()", (FEW_STAGES,), AGGREGATE_WITHOUT_SIZE),
+    Method(
+        "[raw async for raw in await coll.aggregate_raw_batches({}, batchSize=3)]",
+        (FEW_STAGES,),
+        AGGREGATE_WITHOUT_SIZE,
+        weight=1,
+    ),
+    Method(
+        "await (await db.cursor_command('find', 'coll', batchSize=3, {})).to_list()",
+        (),
+        {"comment": COMMENT, "filter": BROAD},
+        weight=1,
+    ),
+)
 CHAINS: Final[tuple[tuple[str, Choice], ...]] = (
     ("sort", one_of("'_id'", "'_id', -1", "[('n', 1)]", "{'n': -1}", "'n', 'x'", "[]", "5", "None")),
     ("limit", COUNT),

@@ -119,6 +119,17 @@ def _of_two(difference: Difference) -> bool:
     return difference.is_of_wire and one == other and bool(is_asked)
 
 
+def _of_the_limit(difference: Difference) -> bool:
+    """motorlite asks for no more documents than the limit leaves, PyMongo for more."""
+    sizes = [
+        [dict(each[1][1:]).get("batchSize", ("int", 0))[1] for each in side.commands if each[1][1][0] == "getMore"]
+        for side in (difference.ours, difference.theirs)
+    ]
+    is_less = all(our <= their for our, their in zip(*sizes, strict=False))
+    has_limit = "('limit', " in repr(difference.ours.commands[:1])
+    return difference.is_of_wire and has_limit and is_less and _only({"batchSize"})(difference)
+
+
 def _of_get_more(difference: Difference) -> bool:
     """Only the read preference of getMore commands differs."""
     return difference.is_of_wire and _gets(difference.theirs.commands) == _gets(difference.ours.commands)
@@ -359,6 +370,7 @@ REASONS: Final[tuple[tuple[str, Condition], ...]] = (
     ("the class of documents in later batches of cursor_command", step("cursor_command", _of_other_classes)),
     ("the class of an upserted id", _of_an_upserted_id),
     ("the class of the documents of list_indexes", step("list_indexes|index_information", _of_other_classes)),
+    ("the batch size of raw batches with a limit", step("raw_batches", _of_the_limit)),
     ("the retries of a bulk write with an UpdateMany", _only({"txnNumber"}, r"coll\.bulk_write\(")),
     ("a getMore that fails kills the cursor at once", _kills_in_the_background),
     ("the first batch of raw batches", step("aggregate_raw_batches", _opens_empty)),

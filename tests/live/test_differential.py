@@ -134,6 +134,10 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
         "(odd := coll.with_options(codec_options=CodecOptions(document_class=SON)))",
         "await odd.update_one({'_id': {'a': 1}}, {'$set': {'b': 1}}, upsert=True)",
     ),
+    "the batch size of raw batches with a limit": (
+        "await coll.insert_many([{}, {}, {}, {}])",
+        "[each async for each in coll.find_raw_batches({}, limit=3, batch_size=2)]",
+    ),
     "two starts of a change stream": ("await coll.watch(start_at_operation_time=Timestamp(1, 1), resume_after={})",),
     "the queries of a download": (
         "(bucket := gridfs.AsyncGridFSBucket(db))",
