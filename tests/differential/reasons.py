@@ -119,6 +119,15 @@ def _of_two(difference: Difference) -> bool:
     return difference.is_of_wire and one == other and bool(is_asked)
 
 
+def _sends_null(difference: Difference) -> bool:
+    """PyMongo sends None as a value, and both fail for another reason."""
+    one = [
+        (flags, *(each for each in fields if each[1] is not None or each[0] == "lsid"))
+        for flags, fields in difference.theirs.commands
+    ]
+    return difference.is_of_wire and one == _without(difference.ours.commands, set())
+
+
 def _of_the_limit(difference: Difference) -> bool:
     """motorlite asks for no more documents than the limit leaves, PyMongo for more."""
     sizes = [
@@ -349,7 +358,11 @@ REASONS: Final[tuple[tuple[str, Condition], ...]] = (
     ("a comment that is false", step(rf"comment(=|\(){FALSE}", ours("InvalidDocument", "OverflowError"))),
     ("drop_collection of a name that cannot be", step("drop_collection", ours("InvalidName"))),
     ("None for an option", step("=None", theirs("TypeError", "ValueError"))),
-    ("None for an option", step("=None", says("null", lambda each: not isinstance(each.ours.outcome, Raised)))),
+    (
+        "None for an option",
+        step("=None", says("null|must be a number", lambda each: not isinstance(each.ours.outcome, Raised))),
+    ),
+    ("None for an option", step("=None", _sends_null)),
     ("the sort of find as a name", step(r"sort='", theirs("TypeError"))),
     ("a time limit that is not whole", says("maxTimeMS has non-integral value|integer or None, not <class 'float'>")),
     ("a time limit that is not whole", step(r"\d\.5\b", _only({"maxTimeMS"}))),
