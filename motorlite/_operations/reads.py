@@ -13,9 +13,10 @@ from motorlite._wire.replies import array, check_write_concern, document, docume
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Unpack
+    from typing import Self, Unpack
 
     from motorlite._base.values import Document, ServerFacts
+    from motorlite.read_preferences import ServerMode
     from motorlite.write_concern import WriteConcern
 
 
@@ -116,6 +117,12 @@ class AggregateWrite(Aggregate):
         self._preference = self.read_preference
         if self._preference is not None:
             self.selector = WritesByPreference(self._preference)
+
+    def reading_from(self, preference: ServerMode) -> Self:
+        twin = super().reading_from(preference)
+        # Only in a transaction, which sends none.
+        twin._preference = None
+        return twin
 
     def _cursor_options(self, batch_size: int | None) -> Document:
         return {}  # with a batch size of 0, the server would not execute the pipeline
