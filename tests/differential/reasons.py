@@ -36,7 +36,7 @@ FALSE: Final = r"(False|0|\[\]|\(\)|\{\}|''|SON\(\)|SON\(\[\]\)|set\(\)|0\.0|Raw
 CHECKED: Final = (
     "skip|limit|batch_size|max_time_ms|maxTimeMS|max_commit_time_ms|max_staleness|sort|read_preference|requests.*|"
     "bypassDocumentValidation|nameOnly|authorizedDatabases|strength|caseLevel|"
-    "return_key|show_record_id|allow_disk_use|metadata|chunk_size_bytes|new_filename|min|max"
+    "return_key|show_record_id|allow_disk_use|metadata|chunk_size_bytes|new_filename|min|max|background"
 )
 
 
@@ -345,6 +345,10 @@ REASONS: Final[tuple[tuple[str, Condition], ...]] = (
     ("a commit that fails and whose write concern cannot be satisfied", step("commit_", theirs("WriteConcernError"))),
     ("deleting files of GridFS by a name that none has", step("delete_by_name", _stops_early)),
     ("the documents left in a cursor when it is closed", step(r"\bc\.(alive|\w*next|to_list)| in c\]", _is_at_its_end)),
+    (
+        "the id of a cursor that was closed",
+        step("^c.cursor_id == 0$", lambda each: (each.theirs.outcome, each.ours.outcome) == (False, True)),
+    ),
     ("coll.find({}, 'a')", refused("projection")),
     ("coll.find([])", refused("filter", FALSE)),
     ("await coll.aggregate([], batchSize='x')", refused("batchSize")),
@@ -357,7 +361,7 @@ REASONS: Final[tuple[tuple[str, Condition], ...]] = (
     ("drop_index of all", step("drop_index", refused("index_or_name"))),
     ("a comment that is false", step(rf"comment(=|\(){FALSE}", ours("InvalidDocument", "OverflowError"))),
     ("drop_collection of a name that cannot be", step("drop_collection", ours("InvalidName"))),
-    ("None for an option", step("=None", theirs("TypeError", "ValueError"))),
+    ("None for an option", step(r"=None|\(None\)", theirs("TypeError", "ValueError"))),
     (
         "None for an option",
         step("=None", says("null|must be a number", lambda each: not isinstance(each.ours.outcome, Raised))),

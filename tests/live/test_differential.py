@@ -138,6 +138,13 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
         "await coll.insert_many([{}, {}, {}, {}])",
         "[each async for each in coll.find_raw_batches({}, limit=3, batch_size=2)]",
     ),
+    "the id of a cursor that was closed": (
+        "await coll.insert_many([{}, {}, {}])",
+        "(c := coll.find(batch_size=2))",
+        "await c.next()",
+        "await c.close()",
+        "c.cursor_id == 0",
+    ),
     "two starts of a change stream": ("await coll.watch(start_at_operation_time=Timestamp(1, 1), resume_after={})",),
     "the queries of a download": (
         "(bucket := gridfs.AsyncGridFSBucket(db))",
