@@ -28,7 +28,7 @@ from motorlite.errors import (
     WaitQueueTimeoutError,
 )
 from motorlite.read_preferences import Nearest, PrimaryPreferred, ReadPreference, Secondary
-from tests.support.servers import V8_0, server
+from tests.support.servers import V8_0
 
 if TYPE_CHECKING:
     from motorlite._operations.contract import Operation
@@ -61,7 +61,7 @@ def test_a_pipeline_that_writes_sends_no_preference_either() -> None:
     # Outside of transactions, its command says to which servers the preference is sent.
     operation = AggregateWrite("db", "coll", [{"$out": "x"}], selector=Secondary(), read_preference=Secondary())
     twin = in_transaction(operation, PRIMARY)
-    twin.command(server(V8_0))
+    twin.command(V8_0)
     assert (twin.selector, twin.read_preference) == (PRIMARY, None)
 
 
