@@ -246,7 +246,13 @@ class Explain(Operation["Document"]):
     document_fields: ClassVar[Mapping[str, Any] | None] = {}
 
     def __init__(self, explained: Operation[Any]) -> None:
-        super().__init__(explained.database, selector=explained.selector, read_preference=explained.read_preference)
+        super().__init__(
+            explained.database,
+            selector=explained.selector,
+            read_preference=explained.read_preference,
+            # For the values of the query, which are in the plan too.
+            codec_options=explained.codec_options,
+        )
         self._explained = explained
 
     @property
