@@ -119,6 +119,12 @@ def _of_two(difference: Difference) -> bool:
     return difference.is_of_wire and one == other and bool(is_asked)
 
 
+def _of_a_wrong_size(difference: Difference) -> bool:
+    """PyMongo takes True for 1.0."""
+    outcome = difference.ours.outcome
+    return isinstance(outcome, Raised) and "'create.size' is the wrong type" in outcome.message
+
+
 def _sends_null(difference: Difference) -> bool:
     """PyMongo sends None as a value, and both fail for another reason."""
     one = [
@@ -379,6 +385,7 @@ REASONS: Final[tuple[tuple[str, Condition], ...]] = (
     ("count_documents with a limit of 0", step("count_documents", says("the limit must be positive"))),
     ("count_documents with a limit of 0", step(r"count_documents\(.*(skip|limit)=", _only({"pipeline"}))),
     ("a size that is not a number", step("create_collection", theirs("ValueError", "TypeError"))),
+    ("a size that is not a number", step("create_collection", _of_a_wrong_size)),
     (
         "a value that cannot be encoded in a bulk write of the client",
         step(r"client\.bulk", _server_is_old),
