@@ -195,6 +195,7 @@ FURTHER: Final = (
     "await c.next()",
     "await (await coll.watch(show_expanded_events=False)).close()",
     "await coll.find(show_record_id=True).to_list()",
+    "await coll.find(hint='').to_list()",
     "(s := client.start_session(snapshot=True))",
     "await coll.find_one(session=s)",
     "await coll.find_one(session=s)",
