@@ -27,7 +27,7 @@ ACCIDENTS: Final = (
     ),
     "error",
 )
-ENCODING: Final = ("OverflowError", "InvalidDocument")
+ENCODING: Final = ("OverflowError", "InvalidDocument", "UnicodeEncodeError")
 # Values that PyMongo takes for None.
 FALSE: Final = r"(False|0|\[\]|\(\)|\{\}|''|SON\(\)|SON\(\[\]\)|set\(\)|0\.0|RawBSONDocument\(b'.x05.*)"
 
