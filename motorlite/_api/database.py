@@ -9,6 +9,7 @@ from bson.dbref import DBRef
 
 from motorlite._api.arguments import method_options
 from motorlite._api.arguments.checks import collection_name, given_options, given_write_concern, optional
+from motorlite._api.collection.base import CollectionBase
 from motorlite._api.constants import CursorType
 from motorlite._api.cursors.command_cursor import AsyncCommandCursor, aggregation
 from motorlite._api.cursors.server_cursor import GetMoreOptions
@@ -519,8 +520,12 @@ def _own_preference(read_preference: ServerMode | None, codec_options: CodecOpti
 
 
 def name_of(name_or_object: Any, kind: str = "collection") -> str:
-    """Return the name of a collection or database, passed as an object or a name."""
-    name = name_or_object if isinstance(name_or_object, str) else getattr(name_or_object, "name", None)
-    if not isinstance(name, str):
+    """Return the name of a collection or database, passed as an object or a name.
+
+    Many other objects have a name, and what is dropped by mistake is gone.
+    """
+    if isinstance(name_or_object, AsyncDatabase if kind == "database" else CollectionBase):
+        return name_or_object.name
+    if not isinstance(name_or_object, str):
         raise TypeError(wrong(f"name_or_{kind}", name_or_object, f"a {kind} or its name"))
-    return name
+    return name_or_object

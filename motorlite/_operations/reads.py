@@ -13,9 +13,10 @@ from motorlite._wire.replies import array, check_write_concern, document, docume
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Unpack
+    from typing import Self, Unpack
 
     from motorlite._base.values import Document, ServerFacts
+    from motorlite.read_preferences import ServerMode
     from motorlite.write_concern import WriteConcern
 
 
@@ -116,6 +117,12 @@ class AggregateWrite(Aggregate):
         self._preference = self.read_preference
         if self._preference is not None:
             self.selector = WritesByPreference(self._preference)
+
+    def reading_from(self, preference: ServerMode) -> Self:
+        twin = super().reading_from(preference)
+        # Only in a transaction, which sends none.
+        twin._preference = None
+        return twin
 
     def _cursor_options(self, batch_size: int | None) -> Document:
         return {}  # with a batch size of 0, the server would not execute the pipeline
@@ -239,7 +246,13 @@ class Explain(Operation["Document"]):
     document_fields: ClassVar[Mapping[str, Any] | None] = {}
 
     def __init__(self, explained: Operation[Any]) -> None:
-        super().__init__(explained.database, selector=explained.selector, read_preference=explained.read_preference)
+        super().__init__(
+            explained.database,
+            selector=explained.selector,
+            read_preference=explained.read_preference,
+            # For the values of the query, which are in the plan too.
+            codec_options=explained.codec_options,
+        )
         self._explained = explained
 
     @property

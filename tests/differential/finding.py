@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import textwrap
+import traceback
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tests.differential import programs
 from tests.differential.outcomes import Difference, Raised, signature
 from tests.differential.reasons import compare
+from tests.differential.running import TIMEOUT_SECONDS
 from tests.differential.shrinking import simpler_steps, smaller
 
 if TYPE_CHECKING:
@@ -21,6 +23,10 @@ if TYPE_CHECKING:
 
 # How many smaller programs are tried for one difference.
 TRIES: Final = 400
+# How long a step of a smaller program may take: one that lacks a step may wait for ever.
+SECONDS: Final = 2.0
+# How many programs may fail to run, or to be compared, before the search gives up: then it is more than the programs.
+BROKEN: Final = 50
 
 
 @dataclass(frozen=True)
@@ -62,7 +68,9 @@ class Tally:
         refusals: How many steps raised, with both libraries.
         rows: The reasons of differences, and how often each applied.
         found: The differences without one, by the step that shows them.
-        unsteady: Programs with a difference that another run did not show.
+        numbers: The programs that have these differences.
+        unsteady: Differences that another run of the program did not show, by its number.
+        broken: What the tool itself raised, by the number of the program.
     """
 
     programs: int = 0
@@ -71,13 +79,33 @@ class Tally:
     refusals: int = 0
     rows: Counter[str] = field(default_factory=Counter)
     found: dict[str, Found] = field(default_factory=dict)
-    unsteady: list[int] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)
+    unsteady: dict[int, Found] = field(default_factory=dict)
+    broken: dict[int, str] = field(default_factory=dict)
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether every program ran, and nothing differed without a reason."""
+        return not (self.found or self.unsteady or self.broken)
+
+    def lines(self) -> list[str]:
+        """What there is to say of each difference, and of each program that did not run."""
+        return [
+            *(f"{each}" for each in self.found.values()),
+            *(f"# Seen once.\n{each}" for each in self.unsteady.values()),
+            *(f"# Program {number} did not run.\n{text}" for number, text in self.broken.items()),
+        ]
 
     def __str__(self) -> str:
         facts = f"{self.programs} programs, {self.steps} steps, {self.commands} commands, {self.refusals} exceptions"
         rows = "".join(f"\n  {count:6} {row}" for row, count in self.rows.most_common())
-        found = f"{len(self.found)} differences without a reason, {len(self.unsteady)} seen once {self.unsteady or ''}"
-        return f"{facts}; {found}{rows}"
+        found = f"{len(self.found)} differences without a reason {_listed(self.numbers)}".rstrip()
+        others = f"{len(self.unsteady)} seen once {_listed(self.unsteady)}".rstrip()
+        return f"{facts}; {found}, {others}, {len(self.broken)} did not run {_listed(self.broken)}".rstrip() + rows
+
+
+def _listed(numbers: Iterable[int]) -> str:
+    return ",".join(map(str, sorted(numbers)))
 
 
 class Search:
@@ -102,7 +130,28 @@ class Search:
 
     async def _work(self, numbers: Iterable[int], worker: int) -> None:
         for number in numbers:
-            await self.examine(number, programs.make(self._seed, number), worker)
+            try:
+                await self.examine(number, programs.make(self._seed, number), worker)
+            except Exception:
+                # A mistake of the tool, or servers that are gone. One program does not stop the others.
+                self.tally.broken[number] = traceback.format_exc()
+                if len(self.tally.broken) >= BROKEN:
+                    raise
+
+    async def first(self, numbers: Iterable[int]) -> Found | None:
+        """Run programs until one has a difference without a reason, and return that."""
+        remaining = iter(numbers)
+
+        async def work(worker: int) -> None:
+            for number in remaining:
+                await self.examine(number, programs.make(self._seed, number), worker)
+                if self.tally.found:
+                    return
+
+        async with asyncio.TaskGroup() as tasks:
+            for worker in range(self._arena.workers):
+                tasks.create_task(work(worker))
+        return next(iter(self.tally.found.values()), None)
 
     async def examine(self, number: int, program: Program, worker: int = 0) -> None:
         """Run a program; confirm and shrink what differs without a reason, and say so in the tally."""
@@ -112,9 +161,9 @@ class Search:
             await self._judge(number, program, difference, worker)
 
     async def _difference(
-        self, program: Program, worker: int, *, counts: bool = False
+        self, program: Program, worker: int, seconds: float = TIMEOUT_SECONDS, *, counts: bool = False
     ) -> tuple[Difference | None, list[str]]:
-        theirs, ours = await self._arena.run(program, worker)
+        theirs, ours = await self._arena.run(program, worker, seconds)
         if counts:
             self.tally.programs += 1
             self.tally.steps += len(theirs)
@@ -125,12 +174,13 @@ class Search:
     async def _judge(self, number: int, program: Program, difference: Difference, worker: int) -> None:
         again, _ = await self._difference(program, worker)
         if again is None or again.signature != difference.signature:
-            self.tally.unsteady.append(number)
+            self.tally.unsteady[number] = Found(self._seed, number, program, difference)
             return
         program, difference = await self._shrunk(program, again, worker)
         if await self._has_two_faults(program, difference, worker):
             self.tally.rows["two faults in one call: each library names another one"] += 1
             return
+        self.tally.numbers.append(number)
         self.tally.found.setdefault(difference.step, Found(self._seed, number, program, difference))
 
     async def _shrunk(self, program: Program, difference: Difference, worker: int) -> tuple[Program, Difference]:
@@ -139,7 +189,7 @@ class Search:
         candidates = smaller(program)
         while tries and (candidate := next(candidates, None)) is not None:
             tries -= 1
-            found, _ = await self._difference(candidate, worker)
+            found, _ = await self._difference(candidate, worker, SECONDS)
             if found is not None and found.signature == difference.signature:
                 program, difference = candidate, found
                 candidates = smaller(program)
@@ -147,14 +197,20 @@ class Search:
 
     async def _has_two_faults(self, program: Program, difference: Difference, worker: int) -> bool:
         """Whether a call has two faults, each of which alone raises the same with both libraries."""
-        if not isinstance(difference.theirs.outcome, Raised) or not isinstance(difference.ours.outcome, Raised):
+        outcomes = difference.theirs.outcome, difference.ours.outcome
+        if difference.is_of_wire or not all(isinstance(each, Raised) for each in outcomes):
             return False
+        # Errors with one code differ in what the server says.
+        told = signature if signature(outcomes[0]) != signature(outcomes[1]) else _details
         found = [False, False]
-        wanted = [signature(side.outcome) for side in (difference.theirs, difference.ours)]
         for text in simpler_steps(difference.step):
             steps = (*program.steps[: difference.position], text)
-            sides = await self._arena.run(replace(program, steps=steps), worker)
+            sides = await self._arena.run(replace(program, steps=steps), worker, SECONDS)
             if compare(steps, *sides)[0] is None:
-                found[0] |= signature(sides[0][-1].outcome) == wanted[0]
-                found[1] |= signature(sides[1][-1].outcome) == wanted[1]
+                for index, wanted in enumerate(outcomes):
+                    found[index] |= told(sides[index][-1].outcome) == told(wanted)
         return all(found)
+
+
+def _details(outcome: Any) -> tuple[Any, ...]:
+    return (outcome.name, outcome.facts) if isinstance(outcome, Raised) else ("value",)

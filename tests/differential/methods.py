@@ -68,14 +68,26 @@ class Method:
             _spoil(rng, parts, tuple(self.named))
         if session and self.has_session:
             parts.append(("session", session))
-        arguments = ", ".join(f"{name}={text}" if name else text for name, text in parts)
-        return self.call.replace("{}", arguments, 1)
+        arguments = ", ".join(f"{name}={_patient(name, text)}" if name else text for name, text in parts)
+        # The call may have further arguments.
+        return self.call.replace("{}" if arguments or "{}, " not in self.call else "{}, ", arguments, 1)
+
+
+# Time limits of servers, and those that a server may reach.
+LIMITS: Final = ("maxTimeMS", "max_time_ms", "max_commit_time_ms")
+SHORT: Final = {"1": "60_001", "5": "60_005", "1.5": "60_001.5", "Int64(1)": "Int64(60_001)"}
+
+
+def _patient(name: str, text: str) -> str:
+    """An argument; a time limit that says the same about a library whatever the server's load is."""
+    return SHORT.get(text, text) if name in LIMITS else text
 
 
 def _spoil(rng: Random, parts: list[tuple[str, str]], names: tuple[str, ...]) -> None:
     chance = rng.random()
     if chance < 0.04:
-        parts.append(("noSuchOption", "1"))
+        # Of the arguments that are there, one may have that name.
+        parts[:] = [part for part in parts if part[0] != "noSuchOption"] + [("noSuchOption", "1")]
     elif chance < 0.07 and parts:
         del parts[rng.randrange(len(parts))]
     elif parts and (chance < 0.5 or not names):
@@ -205,6 +217,30 @@ CRUD: Final = (
         weight=1,
     ),
 )
+# Reads of several batches.
+WITHOUT_SIZE: Final = {name: make for name, make in FIND.items() if name not in ("batch_size", "cursor_type")}
+AGGREGATE_WITHOUT_SIZE: Final = {name: make for name, make in AGGREGATE.items() if name != "batchSize"}
+BROAD: Final = one_of("{}", "{'_id': {'$gte': 2}}", "{'n': {'$lt': 2}}")
+FEW_STAGES: Final = one_of("[]", "[{'$match': {'n': {'$lt': 2}}}]", "[{'$set': {'z': '$a'}}]", "[{'$unwind': '$l'}]")
+BATCHES: Final = (
+    Method("await coll.find({}, batch_size=2).to_list()", (BROAD,), WITHOUT_SIZE),
+    Method("await coll.find({}, batch_size=5).to_list()", (BROAD,), WITHOUT_SIZE),
+    Method("await coll.find({}).batch_size(3).limit(7).to_list()", (BROAD,), WITHOUT_SIZE),
+    Method("[raw async for raw in coll.find_raw_batches({}, batch_size=4)]", (BROAD,), WITHOUT_SIZE, weight=2),
+    Method("await (await coll.aggregate({}, batchSize=5)).to_list()", (FEW_STAGES,), AGGREGATE_WITHOUT_SIZE),
+    Method(
+        "[raw async for raw in await coll.aggregate_raw_batches({}, batchSize=3)]",
+        (FEW_STAGES,),
+        AGGREGATE_WITHOUT_SIZE,
+        weight=1,
+    ),
+    Method(
+        "await (await db.cursor_command('find', 'coll', batchSize=3, {})).to_list()",
+        (),
+        {"comment": COMMENT, "filter": BROAD},
+        weight=1,
+    ),
+)
 CHAINS: Final[tuple[tuple[str, Choice], ...]] = (
     ("sort", one_of("'_id'", "'_id', -1", "[('n', 1)]", "{'n': -1}", "'n', 'x'", "[]", "5", "None")),
     ("limit", COUNT),
@@ -226,10 +262,12 @@ CHAINS: Final[tuple[tuple[str, Choice], ...]] = (
 
 def chained(rng: Random, session: str = "") -> str:
     """A cursor that methods change before it is read."""
-    links = "".join(
-        f".{name}({wrong(rng) if rng.random() < 0.05 else make if isinstance(make, str) else make(rng)})"
-        for name, make in rng.choices(CHAINS, k=rng.randint(1, 3))
-    )
+
+    def link(name: str, make: Choice) -> str:
+        made = wrong(rng) if rng.random() < 0.05 else make if isinstance(make, str) else make(rng)
+        return f".{name}({_patient(name, made)})"
+
+    links = "".join(link(name, make) for name, make in rng.choices(CHAINS, k=rng.randint(1, 3)))
     reading = rng.choice((".to_list()", ".to_list()", ".to_list(2)", ".distinct('n')", ".clone().to_list()"))
     return f"await coll.find({query(rng)}{', session=' + session if session else ''}){links}{reading}"
 

@@ -30,6 +30,11 @@ FIRST: Final = (
     "await coll.insert_one({'_id': 1, 'l': [{'a': 1}, {'a': 2}], 'a': None})",
     "await coll.insert_many([{'_id': i, 'n': -i, 'a': {'b': i}} for i in range(5)])",
 )
+# More than fit into a small batch.
+MANY: Final = (
+    "await coll.insert_many([{'_id': i, 'n': i % 3, 'a': {'b': i}, 'l': [1, {'c': 2}], 'd': datetime(2020, 1, 2)} "
+    "for i in range(12)])"
+)
 
 
 @dataclass(frozen=True)
@@ -58,19 +63,27 @@ def _calls(rng: Random, table: tuple[Method, ...], count: int, session: str = ""
     return [chained(rng, session) if rng.random() < 0.05 else method.make(rng, session) for method in chosen]
 
 
-def _start(rng: Random) -> list[str]:
-    """The first steps: documents, and sometimes options of the collection."""
-    steps = [rng.choice(FIRST)] if rng.random() < 0.8 else []
+def _start(rng: Random, shares: tuple[float, float] = (0.12, 0.2)) -> list[str]:
+    """The first steps: documents, and sometimes options of the collection, of documents or of concerns."""
+    return [rng.choice(FIRST)] * (rng.random() < 0.8) + _options(rng, shares)
+
+
+def _options(rng: Random, shares: tuple[float, float]) -> list[str]:
+    steps: list[str] = []
     chance = rng.random()
-    if chance < 0.12:
+    if chance < shares[0]:
         steps.append(f"(coll := db.get_collection('coll', codec_options={codec_options(rng)}))")
-    elif chance < 0.2:
+    elif chance < shares[1]:
         options = {
             "read_concern": CONCERN_OF_READS,
             "write_concern": CONCERN_OF_WRITES,
             "read_preference": PREFERENCE,
         }
-        chosen = ", ".join(f"{name}={make(rng)}" for name, make in options.items() if rng.random() < 0.5)
+        made = {name: make(rng) for name, make in options.items() if rng.random() < 0.5}
+        if "majority" in made.get("read_concern", ""):
+            # Such a read may not see a write that the majority has not acknowledged yet.
+            made.pop("write_concern", None)
+        chosen = ", ".join(f"{name}={text}" for name, text in made.items())
         steps.append(f"(coll := coll.with_options({chosen}))")
     return steps
 
@@ -116,7 +129,7 @@ def _session(rng: Random) -> Program:
 
 def _transaction(rng: Random) -> Program:
     """Only the session writes until the transaction ends: others would wait for it."""
-    steps = [*_start(rng), methods.SESSION.make(rng)]
+    steps = [*_start(rng, (0.1, 0.5)), methods.SESSION.make(rng)]
     for _ in range(rng.randint(1, 2)):
         if rng.random() < 0.2:
             call = methods.CRUD[0].make(rng, "s").removeprefix("await ")
@@ -169,6 +182,20 @@ def _steps_of_cursor(rng: Random) -> Program:
     )
 
 
+def _batches(rng: Random) -> Program:
+    """Reads that need several batches, of which one may be in a transaction."""
+    where = _where(rng)
+    steps = [MANY, *_options(rng, (0.4, 0.6))]
+    chance = rng.random()
+    session = "s" if chance < 0.5 else ""
+    if session:
+        steps.append(methods.SESSION.make(rng))
+    if chance < 0.2 and where == REPLICA_SET:
+        steps.append(methods.START.make(rng))
+    steps += _calls(rng, methods.BATCHES, rng.randint(1, 3), session)
+    return Program(where, tuple(steps), is_tame=True)
+
+
 def _changes(rng: Random) -> Program:
     target = rng.choice(("coll", "coll", "db"))
     watching = methods.WATCH.make(rng).replace("{target}", target)
@@ -206,5 +233,8 @@ def _values(rng: Random) -> Program:
     return Program(STANDALONE, tuple(rng.choice(makers)() for _ in range(3)), is_tame=True)
 
 
-KINDS: Final = (_documents, _facts, _definitions, _files, _session, _transaction, _steps_of_cursor, _changes, _values)
-WEIGHTS: Final = (44, 16, 6, 3, 8, 8, 5, 1, 4)
+KINDS: Final = (
+    *(_documents, _facts, _definitions, _files, _session),
+    *(_transaction, _steps_of_cursor, _changes, _values, _batches),
+)
+WEIGHTS: Final = (44, 16, 6, 3, 8, 8, 5, 1, 4, 8)

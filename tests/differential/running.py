@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 # A step that takes longer waits for something that will not happen; the program ends.
 TIMEOUT_SECONDS: Final = 30.0
 INDEX: Final = {"key": {"n": 1}, "name": "n_1"}
+# As servers list it, and the one that each collection has.
+USUAL_INDEX: Final = {"v": 2, **INDEX}
+ID_INDEX: Final = {"v": 2, "key": {"_id": 1}, "name": "_id_"}
 
 
 @lru_cache(4096)
@@ -55,15 +58,15 @@ class Side:
     def database(self, worker: int) -> str:
         return f"differential_{worker:02}_{self._letter}"
 
-    async def run(self, steps: tuple[str, ...], worker: int, used: set[str]) -> list[Step]:
-        """What each step of a program does, up to one that does not end."""
+    async def run(self, steps: tuple[str, ...], worker: int, used: set[str], seconds: float) -> list[Step]:
+        """What each step of a program does, up to one that does not end in time."""
         found = Names(self.database(worker), used=used)
         database = self.client[found.database]
         scope = {**self._names, "client": self.client, "db": database, "coll": database.coll}
         done: list[Step] = []
         try:
             for each in steps:
-                async with asyncio.timeout(TIMEOUT_SECONDS):
+                async with asyncio.timeout(seconds):
                     done.append(await _step(each, scope, found))
         except TimeoutError as error:
             done.append(Step(raised(error, found), ()))
@@ -117,30 +120,56 @@ class Arena:
             for client in (self._others[name], *(side.client for side in sides)):
                 self._exit.push_async_callback(client.close)
             for worker in range(self.workers):
-                await self._reset(name, worker, is_tame=False)
+                await self._reset(name, worker, None)
         return self
 
     async def __aexit__(self, *exc: object) -> None:
         await self._exit.aclose()
 
-    async def run(self, program: Program, worker: int) -> tuple[list[Step], list[Step]]:
-        """What PyMongo does, and what motorlite does."""
+    async def run(
+        self, program: Program, worker: int, seconds: float = TIMEOUT_SECONDS
+    ) -> tuple[list[Step], list[Step]]:
+        """What PyMongo does, and what motorlite does; a step may take so many seconds."""
         theirs, ours = self._sides[program.deployment]
         try:
-            steps = await asyncio.gather(*(side.run(program.steps, worker, self.used) for side in (theirs, ours)))
+            steps = await asyncio.gather(
+                *(side.run(program.steps, worker, self.used, seconds) for side in (theirs, ours))
+            )
         finally:
-            await self._reset(program.deployment, worker, program.is_tame)
+            await self._reset(program.deployment, worker, program)
         return steps[0], steps[1]
 
-    async def _reset(self, deployment: str, worker: int, is_tame: bool) -> None:
-        await asyncio.gather(*(self._clear(deployment, side, worker, is_tame) for side in self._sides[deployment]))
+    async def _reset(self, deployment: str, worker: int, program: Program | None) -> None:
+        await asyncio.gather(*(self._clear(deployment, side, worker, program) for side in self._sides[deployment]))
 
-    async def _clear(self, deployment: str, side: Side, worker: int, is_tame: bool) -> None:
+    async def _clear(self, deployment: str, side: Side, worker: int, program: Program | None) -> None:
         database = self._others[deployment][side.database(worker)]
-        if is_tame:
+        if program is not None and program.is_tame:
             for name in ("coll", "other"):
-                await database.command("delete", name, deletes=[{"q": {}, "limit": 0}])
+                # Most programs do not mention the second one, and clearing costs as much as a step.
+                if name == "coll" or any(name in step for step in program.steps):
+                    await database.command("delete", name, deletes=[{"q": {}, "limit": 0}])
             return
-        await database.command("dropDatabase")
+        if program is None or not await self._drop_others(database):
+            await database.command("dropDatabase")
         for name in ("coll", "other"):
             await database.command("createIndexes", name, indexes=[INDEX])
+
+    async def _drop_others(self, database: Any) -> bool:
+        """Drop whatever is not as programs find it. Collections that are stay: making them anew takes the server long.
+
+        Returns False if only dropping the database removes it.
+        """
+        listed = (await database.command("listCollections"))["cursor"]["firstBatch"]
+        if any(each["name"].startswith("system.") for each in listed):
+            return False
+        usual = {each["name"] for each in listed if each["type"] == "collection" and not each["options"]}
+        for name in {each["name"] for each in listed} - (usual & {"coll", "other"}):
+            await database.command("drop", name)
+        for name in usual & {"coll", "other"}:
+            indexes = (await database.command("listIndexes", name))["cursor"]["firstBatch"]
+            others = [each["name"] for each in indexes if each not in (USUAL_INDEX, ID_INDEX)]
+            if others:
+                await database.command("dropIndexes", name, index=others)
+            await database.command("delete", name, deletes=[{"q": {}, "limit": 0}])
+        return True

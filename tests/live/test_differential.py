@@ -11,14 +11,17 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from motorlite._api.cursors import cursor
+from tests.differential import programs, wire
+from tests.differential.bugs import BUGS
 from tests.differential.finding import Search
 from tests.differential.outcomes import REASONS as HIDDEN
 from tests.differential.programs import REPLICA_SET, STANDALONE, Program, make
 from tests.differential.reasons import REASONS, compare
-from tests.differential.running import Arena
+from tests.differential.running import Arena, compiled
 from tests.differential.shrinking import simpler_steps, smaller
 from tests.differential.wire import DEFAULTS, tap
 from tests.live.oracle import collect_what_pymongo_lost
+from tests.support.planting import plant
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
@@ -105,7 +108,7 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "bypass_document_validation of deletions": (
         "await coll.bulk_write([DeleteOne({})], bypass_document_validation='x')",
     ),
-    "the read preference of getMore after cursor_command": (
+    "the read preference of getMore": (
         "await coll.insert_many([{}, {}])",
         "await (await db.cursor_command({'find': 'coll', 'batchSize': 1}, read_preference=Nearest())).to_list()",
     ),
@@ -124,8 +127,47 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     ),
     "the first batch of raw batches": ("[each async for each in await coll.aggregate_raw_batches([])]",),
     "a batch size of 1": (
-        "await coll.insert_many([{}, {}])",
+        "await coll.insert_many([{}, {}, {}])",
         "await (await coll.aggregate([], batchSize=1)).to_list()",
+    ),
+    "the class of an upserted id": (
+        "(odd := coll.with_options(codec_options=CodecOptions(document_class=SON)))",
+        "await odd.update_one({'_id': {'a': 1}}, {'$set': {'b': 1}}, upsert=True)",
+    ),
+    "the batch size of raw batches with a limit": (
+        "await coll.insert_many([{}, {}, {}, {}])",
+        "[each async for each in coll.find_raw_batches({}, limit=3, batch_size=2)]",
+    ),
+    "the id of a cursor that was closed": (
+        "await coll.insert_many([{}, {}, {}])",
+        "(c := coll.find(batch_size=2))",
+        "await c.next()",
+        "await c.close()",
+        "c.cursor_id == 0",
+    ),
+    "two starts of a change stream": ("await coll.watch(start_at_operation_time=Timestamp(1, 1), resume_after={})",),
+    "the queries of a download": (
+        "(bucket := gridfs.AsyncGridFSBucket(db))",
+        "await db.fs.files.insert_one({'_id': 1, 'length': 2, 'chunkSize': 2, 'uploadDate': datetime(2020, 1, 1)})",
+        "await db.fs.chunks.insert_one({'files_id': 1, 'n': 0, 'data': b'ab'})",
+        "await (await bucket.open_download_stream(1)).read()",
+    ),
+    "the let of a cursor that is cloned": ("await coll.find(let={'v': 1}).clone().to_list()",),
+    "an exhaust cursor in a transaction": (
+        "(s := client.start_session())",
+        "await s.start_transaction()",
+        "await coll.find(cursor_type=CursorType.EXHAUST, session=s).to_list()",
+    ),
+    "the session's time in a write that command sends": (
+        "(s := client.start_session())",
+        "await coll.find_one(session=s)",
+        "await db.command('insert', 'coll', documents=[{}], session=s)",
+    ),
+    "the matched_count of an upsert whose id is None": ("await coll.replace_one({}, {'_id': None}, upsert=True)",),
+    "a pipeline that is a tuple": ("await coll.aggregate(())",),
+    "a wrong option of a transaction in a snapshot session": (
+        "(s := client.start_session(snapshot=True))",
+        "await s.start_transaction(read_concern=5)",
     ),
     "explain of a query with a limit": ("sorted(await coll.find(limit=2).explain())",),
 }
@@ -148,8 +190,97 @@ FURTHER: Final = (
     "await coll.count_documents({}, maxTimeMS=0)",
     "await gridfs.AsyncGridFSBucket(db).upload_from_stream('a', b'a')",
     "await (await coll.watch(start_at_operation_time=Timestamp(2**32 - 2, 1))).close()",
+    "(c := await coll.watch(show_expanded_events=True))",
+    "await coll.insert_one({'_id': 3})",
+    "await c.next()",
+    "await (await coll.watch(show_expanded_events=False)).close()",
+    "await coll.find(show_record_id=True).to_list()",
+    "await coll.find(hint='').to_list()",
+    "(s := client.start_session(snapshot=True))",
+    "await coll.find_one(session=s)",
+    "await coll.find_one(session=s)",
     "await db.command('find', 'coll', batchSize=1)",
 )
+
+# For each planted bug, steps whose last one shows it.
+SHOWN: Final[dict[str, tuple[str, ...]]] = {
+    "ids-as-tuple": ("await coll.insert_many([{'_id': 1}])",),
+    "upsert-matches": ("await coll.bulk_write([UpdateOne({'_id': 1}, {'$set': {'a': 1}}, upsert=True)])",),
+    "index-in-its-run": (
+        "await coll.bulk_write([InsertOne({'_id': 1}), DeleteOne({'_id': 2}), DeleteOne({'$a': 1})])",
+    ),
+    "documents-of-later-batches": (
+        "await coll.insert_many([{}, {}, {}])",
+        "(odd := coll.with_options(codec_options=CodecOptions(document_class=SON)))",
+        "await odd.find(batch_size=2).to_list()",
+    ),
+    "count-as-float": ("await coll.insert_one({})", "await coll.count_documents({})"),
+    "duplicate-is-any-failure": (
+        "await coll.insert_many([{'_id': 1, 'a': 1}, {'_id': 2, 'a': 2}])",
+        "await coll.create_index('a', unique=True)",
+        "await coll.find_one_and_update({'_id': 1}, {'$set': {'a': 2}})",
+    ),
+    "write-error-without-code": ("await coll.update_one({'$a': 1}, {'$set': {'a': 1}})",),
+    "code-of-another-error": ("await coll.find_one({'$a': 1})",),
+    "no-empty-array-filters": ("await coll.update_one({}, {'$set': {'a': 1}}, array_filters=[])",),
+    "collation-of-one": ("await coll.delete_many({}, collation={'locale': 'en'})",),
+    "bulk-sort": ("await coll.bulk_write([UpdateOne({}, {'$set': {'a': 1}}, sort={'a': 1})])",),
+    "getmore-without-comment": (
+        "await coll.insert_many([{}, {}, {}])",
+        "await coll.find(batch_size=2, comment='a').to_list()",
+    ),
+    "batch-beyond-the-limit": (
+        "await coll.insert_many([{}, {}, {}, {}])",
+        "await coll.find(batch_size=2, limit=3).to_list()",
+    ),
+    "short-length": (
+        "(bucket := gridfs.AsyncGridFSBucket(db))",
+        "await bucket.upload_from_stream_with_id(1, 'a', b'a')",
+    ),
+    "session-without-time": (
+        "(s := client.start_session())",
+        "await coll.find_one(session=s)",
+        "await coll.find_one(session=s)",
+    ),
+    "snapshot-moves": (
+        "(s := client.start_session(snapshot=True))",
+        "await coll.find_one(session=s)",
+        "await coll.find_one(session=s)",
+    ),
+    "transaction-without-time": (
+        "(s := client.start_session())",
+        "await coll.find_one(session=s)",
+        "await s.start_transaction()",
+        "await coll.find_one(session=s)",
+    ),
+    "concern-in-transaction": (
+        "(s := client.start_session())",
+        "await s.start_transaction()",
+        "await coll.find_one(session=s)",
+        "await coll.with_options(read_concern=ReadConcern('local')).find_one(session=s)",
+    ),
+    "starts-again": (
+        "(s := client.start_session())",
+        "await s.start_transaction()",
+        "await coll.find_one(session=s)",
+        "await coll.find_one(session=s)",
+    ),
+    "number-used-twice": (
+        "(s := client.start_session())",
+        "await s.start_transaction()",
+        "await coll.find_one(session=s)",
+        "await s.commit_transaction()",
+        "await s.start_transaction()",
+        "await coll.find_one(session=s)",
+    ),
+    "second-commit-as-the-first": (
+        "(s := client.start_session())",
+        "await s.start_transaction()",
+        "await coll.find_one(session=s)",
+        "await s.commit_transaction()",
+        "await s.commit_transaction()",
+    ),
+}
 
 
 @pytest.fixture
@@ -204,6 +335,72 @@ def test_each_reason_has_a_row_and_an_example() -> None:
 
 
 @pytest.mark.slow
+def test_planted_bugs_are_differences(run: Callable[..., None]) -> None:
+    async def use(arena: Arena) -> None:
+        found = {}
+        for name, steps in SHOWN.items():
+            program = Program(REPLICA_SET, steps, is_tame=False)
+            without, _ = compare(steps, *await arena.run(program, 0))
+            with plant(BUGS[name]):
+                difference, _ = compare(steps, *await arena.run(program, 0))
+            found[name] = (without, difference and difference.position)
+        assert found == {name: (None, len(steps) - 1) for name, steps in SHOWN.items()}
+
+    run(use)
+
+
+def test_each_planted_bug_is_shown() -> None:
+    assert set(SHOWN) == set(BUGS)
+
+
+@pytest.mark.slow
+def test_a_search_finds_a_planted_bug(run: Callable[..., None]) -> None:
+    async def use(arena: Arena) -> None:
+        search = Search(arena, SEED)
+        with plant(BUGS["ids-as-tuple"]):
+            assert await search.first(range(100)) is not None
+        assert search.tally.programs < 100
+
+    run(use)
+
+
+@pytest.mark.slow
+def test_a_program_that_cannot_run_does_not_stop_the_others(
+    run: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def made(seed: int, number: int) -> Program:
+        return Program(STANDALONE, ("await coll.find(, limit=1)",), is_tame=True) if number == 2 else make(seed, number)
+
+    monkeypatch.setattr(programs, "make", made)
+
+    async def use(arena: Arena) -> None:
+        search = Search(arena, SEED)
+        await search.run(range(20))
+        assert list(search.tally.broken) == [2]
+        assert "SyntaxError" in search.tally.broken[2]
+        assert not search.tally.is_clean
+        assert search.tally.programs == 19
+
+    run(use)
+
+
+@pytest.mark.slow
+def test_a_difference_of_commands_is_not_taken_for_two_faults(
+    run: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Both libraries raise the same, and so does a shorter call.
+    monkeypatch.setattr(wire, "_compare_plainly", lambda command: None)
+
+    async def use(arena: Arena) -> None:
+        search = Search(arena, SEED)
+        steps = ("(bucket := gridfs.AsyncGridFSBucket(db))", "await bucket.rename(Timestamp(1, 0), 'a')")
+        await search.examine(0, Program(STANDALONE, steps, is_tame=False))
+        assert len(search.tally.found) == 1
+
+    run(use)
+
+
+@pytest.mark.slow
 def test_a_difference_is_found_and_shrunk(run: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
     # A bug that random programs found.
     monkeypatch.setattr(cursor, "_DISTINCT_OPTIONS", ("collation", "comment", "hint", "max_time_ms"))
@@ -236,6 +433,14 @@ def test_two_faults_in_one_call_are_no_difference(run: Callable[..., None]) -> N
         assert not search.tally.found
 
     run(use)
+
+
+def test_all_steps_parse() -> None:
+    # Those of programs that once did not: an argument less than the call has, or an argument twice.
+    numbers = [(11, 1948), (11, 19813), (21, 79), (21, 7431), (21, 14144), (21, 16687)]
+    for program in [make(*each) for each in numbers] + [make(SEED, number) for number in range(2000)]:
+        for each in program.steps:
+            compiled(each)
 
 
 def test_a_program_has_one_number() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -155,6 +156,11 @@ OF_OTHERS: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
     (lambda db: db.create_collection("x", caped=True), TypeError, r"did you mean capped\?"),
     (lambda db: db.create_collection("a..b"), InvalidName, "names? "),
     (lambda db: db.drop_collection(3), TypeError, "name_or_collection must be a collection or its name, not 3"),
+    # Other objects have a name too.
+    (lambda db: db.drop_collection(db), TypeError, "name_or_collection must be a collection or its name, not "),
+    (lambda db: db.validate_collection(db), TypeError, "name_or_collection must be a collection or its name, not "),
+    (lambda db: db.client.drop_database(db.x), TypeError, "name_or_database must be a database or its name, not "),
+    (lambda db: db.client.drop_database(Path("x")), TypeError, "name_or_database must be a database or its name, not "),
     (lambda db: db.dereference(3), TypeError, "dbref must be .*, not 3"),
     (lambda db: db.with_options(codec_options=3), TypeError, "codec_options must be "),
     (lambda db: db.with_options(read_preference="nearest"), TypeError, "read_preference must be "),

@@ -10,6 +10,7 @@ from motorlite._execution.transactions import added_labels, in_transaction
 from motorlite._operations.commands import RunCommand
 from motorlite._operations.cursors import GetMore
 from motorlite._operations.find import ExhaustFind, Find
+from motorlite._operations.reads import AggregateWrite
 from motorlite._operations.sessions import AbortTransaction, CommitTransaction
 from motorlite._operations.single_writes import Insert
 from motorlite._topology.selection import WRITABLE
@@ -27,6 +28,7 @@ from motorlite.errors import (
     WaitQueueTimeoutError,
 )
 from motorlite.read_preferences import Nearest, PrimaryPreferred, ReadPreference, Secondary
+from tests.support.servers import V8_0
 
 if TYPE_CHECKING:
     from motorlite._operations.contract import Operation
@@ -53,6 +55,14 @@ def test_the_transaction_decides_where_to_read() -> None:
     assert (twin.selector, twin.read_preference) == (PRIMARY, None)
     assert type(twin) is Find
     assert operation.selector == operation.read_preference == Secondary()
+
+
+def test_a_pipeline_that_writes_sends_no_preference_either() -> None:
+    # Outside of transactions, its command says to which servers the preference is sent.
+    operation = AggregateWrite("db", "coll", [{"$out": "x"}], selector=Secondary(), read_preference=Secondary())
+    twin = in_transaction(operation, PRIMARY)
+    twin.command(V8_0)
+    assert (twin.selector, twin.read_preference) == (PRIMARY, None)
 
 
 @pytest.mark.parametrize("preference", [Secondary(), PrimaryPreferred(), Nearest()])

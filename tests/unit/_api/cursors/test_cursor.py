@@ -7,10 +7,12 @@ import gc
 import pickle
 from contextlib import aclosing
 from typing import Any
+from uuid import UUID
 
 import anyio
 import anyio.lowlevel
 import pytest
+from bson.binary import UuidRepresentation
 from bson.code import Code
 
 import motorlite
@@ -514,6 +516,13 @@ async def test_explain(coll: Collection, core: FakeCore) -> None:
     core.reply({"ok": 1, "queryPlanner": {}})
     assert await coll.find({"a": 1}).sort("a").explain() == {"ok": 1, "queryPlanner": {}}
     assert core.last.command == {"explain": {"find": "things", "filter": {"a": 1}, "sort": {"a": 1}}}
+
+
+async def test_explain_uses_the_codec_options_of_the_query(coll: Collection, core: FakeCore) -> None:
+    options = coll.codec_options.with_options(uuid_representation=UuidRepresentation.STANDARD)
+    core.reply({"ok": 1, "queryPlanner": {}})
+    await coll.with_options(codec_options=options).find({"a": UUID(int=1)}).explain()
+    assert core.last.operation.codec_options == options
 
 
 async def test_max_time_limits_explain(coll: Collection, core: FakeCore) -> None:
