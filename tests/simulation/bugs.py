@@ -1,8 +1,8 @@
 """Pure: bugs to plant in the driver. The simulation must find each of them.
 
 What a bug breaks is one of the invariants, or one of the promises that the account checks after a run. None of them
-makes the driver fail outright: each hides until some timing, failure or cancellation meets it. `python -m tests.simulate
---bug all` looks for each of them, and says how many seeds that took.
+makes the driver fail outright: each hides until some timing, failure or cancellation meets it. To look for each of them
+and count the seeds that it takes: `python -m tests.simulate --bug all`.
 """
 
 from __future__ import annotations
