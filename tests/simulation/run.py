@@ -226,15 +226,31 @@ class Simulation:
         for task in writers:
             task.is_over = True
         await self._expect(lambda: [task.name for task in writers if not task.has_ended], "these tasks do not end")
-        last = f"{self.seed}-last"
+        streams = await self._read_up(readers, journal, f"{self.seed}-last")
+        while streams != [reader.stream for reader in readers]:
+            # One that lost its history has begun anew behind the last change.
+            streams = await self._read_up(readers, journal, f"{self.seed}-last-{journal.new_process()}")
+        for reader in readers:
+            reader.is_over = True
+
+    async def _read_up(self, readers: list[Reader], journal: Journal, last: str) -> list[str]:
+        """Insert a last document, and wait until the streams that there are have seen it. Return these."""
+        await self._expect(
+            lambda: [reader.name for reader in readers if reader.token is None], "these streams do not begin"
+        )
+        streams = [reader.stream for reader in readers]
         operation = journal.begin(journal.new_process(), "insert", collection="inserts", ids=[last])
         await self._plain[DATABASE].inserts.insert_one({"_id": last})
         journal.end(operation, "ok")
         await self._expect(
-            lambda: [task.name for task in readers if task.last_key != last], "these streams do not see the last change"
+            lambda: [
+                reader.name
+                for reader, stream in zip(readers, streams, strict=True)
+                if reader.stream == stream and reader.last_key != last
+            ],
+            "these streams do not see the last change",
         )
-        for reader in readers:
-            reader.is_over = True
+        return streams
 
     async def _expect(self, wrong: Callable[[], list[Any]], what: str) -> None:
         end = self.world.loop.time() + RECOVERY
