@@ -17,7 +17,7 @@ demo: $(VENV)/.installed-demo  ## a real MongoDB server under overload, live in 
 quick: $(VENV)/.installed-dev  ## what a change needs before it is committed, in seconds
 	@$(RUN) -m scripts.check --quick $(FILES)
 
-test: $(VENV)/.installed-dev  ## the checks and tests of a change (PARTS=unit: one part, PARTS=trust: what CI adds; COVERAGE=yes: measure it)
+test: $(VENV)/.installed-dev  ## the checks and tests of a change (PARTS=unit: one part, PARTS="trust planted": what CI adds; COVERAGE=yes: measure it)
 	@$(RUN) -m scripts.check $(if $(COVERAGE),--coverage) $(PARTS)
 
 check: $(VENV)/.installed-dev  ## style, types, architecture and size budgets

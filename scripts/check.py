@@ -43,7 +43,9 @@ PARTS: Final = {
     # The short forms of what docs/reliability.md lists.
     "trust": f"{WORKERS} 2 tests/torture tests/leaks tests/simulation tests/fuzz tests/live/test_differential.py "
     "tests/sim/test_every_coroutine.py",
-    "unit": f"{WORKERS} 2 tests/unit",
+    # Bugs planted in the driver, for the state machines beside the unit tests.
+    "planted": f"{WORKERS} 2 tests/unit -k planted_bugs",
+    "unit": f"{WORKERS} 2 tests/unit -k 'not planted_bugs'",
     "sim": f"{WORKERS} 2 tests/sim --ignore=tests/sim/test_every_coroutine.py",
     "mypy": "mypy",
     "pyright": "pyright --verifytypes motorlite --ignoreexternal",
@@ -59,7 +61,7 @@ PARTS: Final = {
 }
 ALONE: Final = ("bench-smoke",)
 # Run when they are named, as CI does: they take minutes, and look for what no other part finds.
-ON_REQUEST: Final = ("trust",)
+ON_REQUEST: Final = ("trust", "planted")
 # What is the same on every event loop.
 ON_ASYNCIO: Final = ("pure-bson",)
 # The others repeat what these cover, against real servers, and measuring them would take minutes.

@@ -39,10 +39,10 @@ def test_invariants_are_checked_behind_routers(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(1, 9))
-@pytest.mark.parametrize("routers", [False, True], ids=["members", "routers"])
-def test_nothing_is_lost(seed: int, routers: bool) -> None:
-    outcome = watched(seed, routers=routers)
+@pytest.mark.parametrize("seed", range(1, 101))
+def test_nothing_is_lost(seed: int) -> None:
+    """A third of the seeds have routers."""
+    outcome = watched(seed, seconds=30.0, routers=seed % 3 == 0)
     assert not outcome.findings, "\n".join(outcome.findings)
 
 
