@@ -31,6 +31,7 @@ CALLERS, CALLS = 6, 12
 QUICK = (
     "pool-too-large",
     "pending-reply-reused",
+    "pool-loses-a-connection",
     "waiter-sleeps",
     "budget-overdrawn",
     "overload-retry-for-free",
@@ -55,9 +56,12 @@ QUICK = (
 )
 
 
-# This small world has streams of its own, so it cannot find what is wrong with those of asyncio.
+# This small world has streams of its own, so it cannot find what is wrong with those of asyncio, and it seldom cancels
+# between an event and the task that waits for it, as the simulation does.
 OF_INVARIANTS = [
-    bug.name for bug in BUGS.values() if bug.found_by and not bug.where.startswith("_net.on_asyncio.stream")
+    bug.name
+    for bug in BUGS.values()
+    if bug.found_by and not bug.where.startswith("_net.on_asyncio.stream") and bug.name != "pool-loses-a-connection"
 ]
 
 
