@@ -51,7 +51,7 @@ OF_PRIMARIES = ("alone with the clients", "loses replies")
 
 @dataclass(frozen=True)
 class Fault:
-    """Something that happens to a member; the primary is whoever that is when the fault begins."""
+    """Something that happens to a member; the primary is the member that is primary when the fault begins."""
 
     kind: str
     is_of_primary: bool

@@ -237,7 +237,7 @@ class Store:
         if gone:
             await self.chunks.delete_many({"files_id": {"$in": gone}}, session=session)
         if left and not are_known:
-            raise AutoReconnect("the reply to the deletion of a file was lost: it may be carried out later")
+            raise AutoReconnect("a reply was lost: the deletion of a file may be carried out later")
 
     async def drop(self, session: AsyncClientSession | None) -> None:
         """Drop both collections, so that no file is left without chunks."""

@@ -23,7 +23,7 @@ class Waking:
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
-        # Who is still to be woken, and how; none is empty.
+        # The waiters still to be woken, and the function that wakes each. No round is empty.
         self._rounds: deque[tuple[deque[Any], Callable[[Any], object]]] = deque()
 
     def wake(self, waiting: Collection[T], offer: Callable[[T], object]) -> None:
@@ -39,11 +39,16 @@ class Waking:
 
     def _wake_some(self) -> None:
         rounds = self._rounds
-        for _ in range(AT_ONCE):
-            left, offer = rounds[0]
-            offer(left.popleft())
-            if not left:
-                rounds.popleft()
+        try:
+            for _ in range(AT_ONCE):
                 if not rounds:
                     return
-        self._runtime.run_soon(self._wake_some)
+                left, offer = rounds[0]
+                one = left.popleft()
+                if not left:
+                    rounds.popleft()
+                offer(one)
+        finally:
+            # An interrupt of one call must not leave the others waiting.
+            if rounds:
+                self._runtime.run_soon(self._wake_some)

@@ -120,7 +120,7 @@ class AggregateWrite(Aggregate):
 
     def reading_from(self, preference: ServerMode) -> Self:
         twin = super().reading_from(preference)
-        # Only in a transaction, which sends none.
+        # Called only for a transaction: its commands have no read preference.
         twin._preference = None
         return twin
 

@@ -204,7 +204,7 @@ class Retry:
             if self._is_enabled:
                 labelled = failure = classification.with_write_label(failure)
             else:
-                # Nobody labels its errors then. Only its code tells that the option is why it is not retried.
+                # Neither driver nor server adds the label then: only the code shows that the option prevents the retry.
                 labelled = classification.with_write_label(replace(failure, wire_version=0))
         is_overload = failure.has_label(SYSTEM_OVERLOADED)
         rules = classification.rules(labelled, operation, self._policy)

@@ -238,8 +238,8 @@ def _wrong_with_file(
     if file is None:
         if upload.outcome == "ok" and not deletions:
             return "lost", "is not there"
-        is_whole = any(each.result.get("is_whole") for each in deletions)
-        may_have_chunks = upload.outcome == "unknown" or (deletions and not is_deleted and not is_whole)
+        is_in_doubt = not is_deleted and any(not each.result.get("is_whole") for each in deletions)
+        may_have_chunks = upload.outcome == "unknown" or is_in_doubt
         return (
             ("orphaned chunks", f"is not there, but {len(chunks)} chunks") if chunks and not may_have_chunks else None
         )

@@ -208,7 +208,7 @@ async def test_a_deletion_that_may_still_be_carried_out_says_so(step: str) -> No
                 raise
         assert scope.cancelled_caught
         (note,) = notes
-        assert note.startswith("there may be chunks without a file in db.fs.chunks: the reply to the deletion")
+        assert note.startswith("there may be chunks without a file in db.fs.chunks: a reply was lost")
         await anyio.sleep(100)
         assert (len(files.files), len(files.chunks)) == (0, 8)
 

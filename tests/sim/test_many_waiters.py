@@ -165,7 +165,7 @@ async def test_the_pool_is_cleared(monkeypatch: pytest.MonkeyPatch) -> None:
             crowd.scopes[-1].cancel()
             subject.pool.ready()
             subject.pool.check_in(connection)
-            # Whoever asks now is not affected.
+            # An operation that asks now is not affected.
             subject.pool.check_in(await subject.check_out())
 
         await crowd.run(subject.check_out, clear)

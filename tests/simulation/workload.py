@@ -42,7 +42,7 @@ class Excused(Tally):
 
     Attributes:
         may_lose_place: Whether a server may have told a change stream that its history is lost.
-        may_be_unasked: Whether a server has sent a reply that nobody has asked for.
+        may_be_unasked: Whether a server has sent a reply without a request.
     """
 
     may_lose_place: Callable[[], bool] = bool

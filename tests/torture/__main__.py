@@ -50,7 +50,8 @@ def main(arguments: Sequence[str]) -> int:
     )
     print(report)
     print(f"the journal is in {folder}")
-    return 1 if report.findings else 0
+    # A planted bug has to be found.
+    return int(bool(report.findings) == (options.bug is None))
 
 
 if __name__ == "__main__":

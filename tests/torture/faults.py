@@ -190,7 +190,7 @@ class Injector:
 
     def _lose_replies(self, fault: Fault) -> None:
         self._losing = fault
-        # Whoever is the primary now or soon.
+        # On all members: the primary may change meanwhile.
         for proxy in self._server.proxies.values():
             proxy.lose_replies(*fault.details["commands"], times=fault.details["times"])
 

@@ -313,7 +313,7 @@ class Files(Task):
                     await stream.write(data[half:])
             except PyMongoError as error:
                 if isinstance(error, NoFile):
-                    self.tally.problems.append(f"nobody has deleted {name}: {error}")
+                    self.tally.problems.append(f"{name} is gone without a deletion: {error}")
                 attempt.outcome = "unknown"
                 await stream.abort()
                 # A connection that got a stray reply is closed: what it has sent may be executed after the deletion.

@@ -102,3 +102,20 @@ async def test_who_has_left_is_skipped() -> None:
         # After the first slice, one that would be in the last.
         many.scopes[-1].cancel()
     assert sorted(many.received) == list(range(1, 4 * AT_ONCE - 1, 2))
+
+
+async def test_an_interrupt_leaves_none_of_the_others_waiting() -> None:
+    woken: list[int] = []
+
+    def offer(number: int) -> None:
+        woken.append(number)
+        if number == 50:
+            raise KeyboardInterrupt
+
+    waking = Waking(current_runtime())
+    with pytest.raises(KeyboardInterrupt):
+        waking.wake(range(AT_ONCE + 10), offer)
+    await anyio.sleep(1)
+    waking.wake([1000], offer)
+    await anyio.sleep(1)
+    assert woken == [*range(AT_ONCE + 10), 1000]

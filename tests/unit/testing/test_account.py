@@ -208,6 +208,11 @@ def stored(*lengths: int, digest: str = "d", file: bool = True) -> dict[str, Any
         (upload(deletion="unknown", is_whole=True), stored(4, file=False), ["orphaned chunks"]),
         (upload(deletion="unknown", is_whole=True), stored(4, 3), []),
         (upload(deletion="unknown", is_whole=True), stored(file=False), []),
+        (
+            upload(deletion="unknown", is_whole=True).add("delete_file", {"file": "f"}, "unknown", at=(5, 6)),
+            stored(4, file=False),
+            [],
+        ),
         (upload(deletion="failed"), stored(file=False), ["lost"]),
         (History(), stored(4, 3), ["stranger"]),
         (upload(), {**stored(4, 3), "files": [StoredFile("f", 7, 4, "d")] * 2}, ["duplicate"]),
