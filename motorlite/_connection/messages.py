@@ -113,6 +113,17 @@ def encode_parts(
     return message
 
 
+def encode_around(before: bytes, document: bytes, behind: bytes, request_id: int, facts: ServerFacts) -> bytes:
+    """Like `encode_parts`, for a command with one field in between. Its value, `document`, is encoded completely.
+
+    `before` ends with the type and the name of that field.
+    """
+    size = len(before) + len(document) + len(behind) + 4
+    if size > facts.max_bson_object_size:
+        _check_size("command", size, facts.max_bson_object_size + _COMMAND_OVERHEAD)
+    return b"".join((start(START_SIZE + size, request_id, FIXED, size), before, document, behind))
+
+
 def _check_size(what: str, size: int, limit: int) -> None:
     if size > limit:
         raise DocumentTooLarge(f"the {what} has {size} bytes, more than the {limit} that the server accepts")

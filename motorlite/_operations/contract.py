@@ -107,7 +107,7 @@ class Template:
     sessions and are acknowledged.
     """
 
-    __slots__ = ("after", "before", "command", "varying")
+    __slots__ = ("after", "before", "command", "value_prefix", "varying")
 
     def __init__(self, command: Command, varying: str) -> None:
         # With any value of the varying field. Shared: do not change it.
@@ -118,6 +118,9 @@ class Template:
         # The fields before and behind the varying one, as bytes.
         self.before: bytes = encoded_fields(dict(fields[:at]))
         self.after: bytes = encoded_fields(dict(fields[at + 1 :]))
+        # What comes before the value of the varying field; None if that is not a document.
+        is_document = isinstance(command.document[varying], dict)
+        self.value_prefix: bytes | None = self.before + b"\x03" + varying.encode() + b"\0" if is_document else None
 
 
 class Operation(Generic[R_co]):

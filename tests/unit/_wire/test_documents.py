@@ -31,7 +31,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from motorlite._wire import documents
-from motorlite._wire.documents import decode_reply, encode
+from motorlite._wire.documents import decode_reply, encode, encode_small
 from motorlite.errors import ProtocolError
 
 UUID = uuid.UUID("00112233-4455-6677-8899-aabbccddeeff")
@@ -339,6 +339,36 @@ def test_default_options_encode_as_bson_does(value: Any) -> None:
     assert encode(document, DEFAULT_CODEC_OPTIONS) == bson.encode(document)
     assert encode(RawBSONDocument(bson.encode(document)), DEFAULT_CODEC_OPTIONS) == bson.encode(document)
     assert encode(SON(document), DEFAULT_CODEC_OPTIONS) == bson.encode(SON(document))
+
+
+@pytest.mark.parametrize("value", [ObjectId(), 0, 7, -1, 2**31 - 1, -(2**31)])
+@pytest.mark.parametrize("name", ["_id", "", "a.b", "$gt", "ä", "n" * 100])
+def test_small_documents_are_encoded_as_all_are(name: str, value: Any) -> None:
+    assert encode_small({name: value}) == bson.encode({name: value})
+
+
+NOT_SMALL: list[Any] = [2**31, -(2**31) - 1, True, None, "b", Int64(1), {}]
+
+
+@pytest.mark.parametrize(
+    "document", [{}, {"a": 1, "b": 1}, SON({"a": 1}), *({"a": value} for value in NOT_SMALL)], ids=repr
+)
+def test_other_documents_are_not_small(document: Any) -> None:
+    assert encode_small(document) is None
+
+
+@pytest.mark.parametrize("name", ["a\0", "\ud800", 1, b"a", None, "n" * 101])
+@pytest.mark.parametrize("value", [ObjectId(), 1])
+def test_names_that_small_documents_do_not_have(name: Any, value: Any) -> None:
+    assert encode_small({name: value}) is None
+
+
+def test_not_all_names_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(documents, "_MOST_NAMES", 3)
+    for number in range(10):
+        document = {f"field {number}": number}
+        assert encode_small(document) == encode_small(document) == bson.encode(document)
+    assert len(documents._integer_prefixes) <= 3
 
 
 def test_default_options_refuse_what_bson_refuses() -> None:
