@@ -11,14 +11,17 @@ from asyncio import selector_events
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
+from unittest import mock
 
 import bson
 from bson import CodecOptions, Int64, Regex
 from bson.codec_options import DatetimeConversion
 
+from motorlite._net.on_asyncio.stream import AsyncioStream
 from tests.differential.outcomes import Names, shown
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Iterator
 
 # The messages of the step that is running.
@@ -66,21 +69,28 @@ OPTIONS: Final = CodecOptions[Any](document_class=Fields, datetime_conversion=Da
 
 @contextmanager
 def tap() -> Iterator[None]:
-    """Keep what the selector event loop's transports write, while a step is running."""
-    kind: Any = selector_events._SelectorSocketTransport  # type: ignore[attr-defined]  # where all messages pass
-    original = kind.write
+    """Keep what the selector event loop's transports write, and motorlite to sockets, while a step is running."""
+    kind: Any = selector_events._SelectorSocketTransport  # type: ignore[attr-defined]  # where most messages pass
+    to_transport, to_socket = kind.write, AsyncioStream._write_now
 
     def write(self: Any, data: bytes) -> None:
         messages = MESSAGES.get()
         if messages is not None:
             messages.append(bytes(data))
-        original(self, data)
+        to_transport(self, data)
 
-    kind.write = write
-    try:
+    def write_now(self: AsyncioStream, sock: socket.socket, data: bytes) -> None:
+        messages = MESSAGES.get()
+        if messages is not None:
+            messages.append(data)
+        token = MESSAGES.set(None)  # the transport may get the rest of the message
+        try:
+            to_socket(self, sock, data)
+        finally:
+            MESSAGES.reset(token)
+
+    with mock.patch.object(kind, "write", write), mock.patch.object(AsyncioStream, "_write_now", write_now):
         yield
-    finally:
-        kind.write = original
 
 
 def command(message: bytes, names: Names) -> tuple[Any, ...] | None:

@@ -301,7 +301,7 @@ class AsyncioRuntime:
         self, sock: socket.socket, address: Address, framer: Framer, tls: ssl.SSLContext | None
     ) -> AsyncioStream:
         loop = self._loop
-        stream = AsyncioStream(address, framer, loop)
+        stream = AsyncioStream(address, framer, loop, sock if tls is None else None)
         create = loop.create_unix_connection if address[1] is None else loop.create_connection
         try:
             transport, _ = await create(Silence if tls is not None else lambda: stream, sock=sock)

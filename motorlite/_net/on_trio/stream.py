@@ -172,7 +172,9 @@ class TrioStream:
                 continue
             if not count:
                 raise self._peer_closed()
-            framer.received(count)
+            frame = framer.received_one(count)
+            if frame is not None:
+                return frame
             frame = framer.next_frame()
             if frame is None:
                 continue

@@ -124,6 +124,30 @@ async def test_exchange(link: Link) -> None:
     await goes_on(link)
 
 
+@pytest.mark.parametrize(
+    "variant", [("asyncio", "tcp"), ("asyncio", "unix"), ("uvloop", "tcp")], ids="-".join, indirect=True
+)
+async def test_a_request_follows_what_was_only_sent(link: Link) -> None:
+    """A `send` returns while the transport still has a part of it."""
+    sent = 0
+    while not link.stream.has_unsent:
+        await link.stream.send(message(50_000, 3), link.after(30))
+        sent += 1
+    assert isinstance(link.peer, SocketPeer)
+    # The system has room again, and the event loop does not know it yet.
+    received = [link.peer._read() for _ in range(sent // 2)]
+
+    async def serve() -> None:
+        while len(received) <= sent:
+            received.append(await link.peer.read())
+        await link.peer.write(REPLY)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(serve)
+        assert await link.stream.exchange(REQUEST, link.after(30)) == REPLY
+    assert received == [*[message(50_000, 3)] * sent, REQUEST]
+
+
 @pytest.mark.parametrize("limited", [True, False])
 async def test_exhaust(link: Link, limited: bool) -> None:
     until = link.after(30) if limited else inf

@@ -59,8 +59,20 @@ class Transport(asyncio.Transport):
         return self.unsent
 
 
-def new_stream() -> AsyncioStream:
-    stream = AsyncioStream(("a", 1), FrameReader(), asyncio.get_running_loop())
+class Socket:
+    """Takes as many bytes as given, or fails."""
+
+    def __init__(self, result: int | OSError) -> None:
+        self._result = result
+
+    def send(self, data: bytes) -> int:
+        if isinstance(self._result, OSError):
+            raise self._result
+        return self._result
+
+
+def new_stream(sock: Any = None) -> AsyncioStream:
+    stream = AsyncioStream(("a", 1), FrameReader(), asyncio.get_running_loop(), sock)
     stream.connection_made(Transport())
     return stream
 
@@ -118,6 +130,41 @@ async def test_an_earlier_limit_replaces_the_timer(timers: list[float]) -> None:
     await fails_at(START + 50, stream.receive(START + 50))
     assert timers == [START + 100, START + 10, START + 50]
     await fails_at(START + 51, stream.receive(START + 51))
+
+
+@pytest.mark.parametrize("taken", [0, 1, len(REQUEST) - 1, BlockingIOError(), InterruptedError()])
+async def test_the_transport_sends_what_the_system_does_not_take(taken: int | OSError) -> None:
+    stream = new_stream(Socket(taken))
+    later(1, deliver, stream, REPLY)
+    assert await stream.exchange(REQUEST, inf) == REPLY
+    transport: Any = stream._transport
+    assert transport.written == [REQUEST[taken if isinstance(taken, int) else 0 :]]
+    # The transport may still have bytes of the first request.
+    later(1, deliver, stream, REPLY)
+    await stream.exchange(REQUEST, inf)
+    assert transport.written[1:] == [REQUEST]
+
+
+@pytest.mark.parametrize("unsent", [0, 1])
+async def test_the_transport_sends_large_requests(unsent: int) -> None:
+    """Only it knows how much of a request is unsent when the stream breaks, or when the server answers early."""
+    stream = new_stream(Socket(len(REQUEST)))
+    large = message(20_000, 3)
+    transport: Any = stream._transport
+    transport.unsent = unsent
+    for request in (large, REQUEST):
+        later(1, deliver, stream, REPLY)
+        assert await stream.exchange(request, inf) == REPLY
+    assert transport.written == [large, REQUEST][: 1 + unsent]
+
+
+async def test_a_socket_that_fails() -> None:
+    stream = new_stream(Socket(ConnectionResetError(104, "Connection reset by peer")))
+    with pytest.raises(AutoReconnect, match=r"^a:1: \[Errno 104\] Connection reset by peer$"):
+        await stream.exchange(REQUEST, inf)
+    transport: Any = stream._transport
+    assert (stream.is_closed, stream.sent_nothing, stream.has_unsent) == (True, True, False)
+    assert (transport.is_aborted, transport.written) == (True, [])
 
 
 async def test_no_limit_needs_no_timer(timers: list[float]) -> None:
