@@ -76,7 +76,7 @@ def job_for(arguments: argparse.Namespace, arm: str, root: Path) -> Job:
         operation=arguments.operation,
         tasks=arguments.tasks,
         documents=arguments.documents if is_many else 1,
-        warm_up=20 + 10 * connections if is_many else 300 + 60 * connections,
+        warm_up=20 + 10 * connections if is_many else 300 + 200 * connections,
         each=max(arguments.tasks, 3, 4000 // (20 + arguments.documents)) if is_many else max(200, arguments.tasks),
         samples=10 if is_many else 5,
         root=root,

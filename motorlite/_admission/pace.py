@@ -52,7 +52,7 @@ class RecentTimes:
     def __init__(self) -> None:
         self._times: deque[float] = deque(maxlen=_KEPT)
         self._ordered: list[float] = []
-        # Number of observations since they were last sorted.
+        # Number of observations since they were last sorted, which is only done when a quantile is asked for.
         self._changed = 0
         # Loop time of the newest observation.
         self._latest = -inf
@@ -65,15 +65,15 @@ class RecentTimes:
         self._times.append(seconds)
         self._latest = now
         self._changed += 1
-        if self._changed >= _SORTED_EVERY or len(self._ordered) < _SORTED_EVERY:
-            self._ordered = sorted(self._times)
-            self._changed = 0
 
     def quantile(self, part: float, now: float) -> float | None:
         """Return the duration that the fraction `part` (below 1) stays under; None without recent observations."""
-        ordered = self._ordered
-        if not ordered or now - self._latest > _RECENT:
+        if not self._times or now - self._latest > _RECENT:
             return None
+        ordered = self._ordered
+        if self._changed >= _SORTED_EVERY or (self._changed and len(ordered) < _SORTED_EVERY):
+            self._ordered = ordered = sorted(self._times)
+            self._changed = 0
         return ordered[int(len(ordered) * part)]
 
     def mean(self, now: float) -> float:
@@ -97,14 +97,11 @@ class Pace:
 
     def worked(self, seconds: float, now: float, its_urgency: int | None) -> None:
         """Record that a connection was in use for `seconds` and its last reply arrived."""
-        self._learn(seconds, now, its_urgency)
         self._part_left -= self._part_left * _WEIGHT
+        self.drained(seconds, now, its_urgency)
 
     def drained(self, seconds: float, now: float, its_urgency: int | None) -> None:
         """Record that a late reply arrived `seconds` after its connection was checked out."""
-        self._learn(seconds, now, its_urgency)
-
-    def _learn(self, seconds: float, now: float, its_urgency: int | None) -> None:
         self._durations.add(seconds, now)
         times = self._by_urgency.get(its_urgency)
         if times is None:

@@ -53,40 +53,57 @@ class Ticket:
     options: WaitQueue | None = field(default=None, kw_only=True)
 
 
-@dataclass(slots=True, eq=False)
-class Request:
-    """An operation that waits for a connection."""
+class _Defaults:
+    """Defaults of the fields that few requests set. They cost a request neither time nor memory."""
 
-    waiter: Waiter
-    # Loop times of the request and of the end of the caller's wait, as far as the driver can see it.
-    since: float = 0.0
-    until: float = inf
-    # Loop time at which the operation's timeoutMS expires; None: not set.
-    operation_until: float | None = None
-    # The magnitude of the difference between `since` and `until`.
-    urgency: int | None = field(init=False)
-    # The connection that is being established for this request, or None.
-    establishment: Establishment | None = None
+    __slots__ = ()
+
     # Its own connection was opened, so it has passed the queue.
     has_passed: bool = False
     # The server's breaker stops it when it opens.
     is_gated: bool = False
     # Makes the error of a request that the pool has refused, which the operation gets in one of the next steps.
     refusal: Callable[[], PyMongoError] | None = None
-    # The rest is for a configured wait queue. See `Ticket`; bytes; set by the queue's order.
-    entered: float = field(init=False)
+    # The rest is for a configured wait queue. For these three, see `Ticket`.
     priority: int = 50
     is_admitted: bool = False
     options: WaitQueue | None = None
+    # The estimated bytes of the command.
     size: int = 0
+    # Its place in the queue's order, which sets it.
     rank: tuple[float, int] = (0.0, 0)
     # Loop times at which the queue's timeout and the time limit of the caller end the wait.
     leaves_at: float = inf
     ends_at: float = inf
 
-    def __post_init__(self) -> None:
-        self.urgency = urgency(self.until - self.since)
-        self.entered = self.since
+
+class Request(_Defaults):
+    """An operation that waits for a connection."""
+
+    __slots__ = (
+        "__dict__",  # for what is in `_Defaults`; made when it is needed
+        "entered",
+        "establishment",
+        "operation_until",
+        "since",
+        "until",
+        "urgency",
+        "waiter",
+    )
+
+    def __init__(self, waiter: Waiter, since: float, until: float = inf, operation_until: float | None = None) -> None:
+        self.waiter: Waiter = waiter
+        # Loop times of the request and of the end of the caller's wait, as far as the driver can see it.
+        self.since: float = since
+        self.until: float = until
+        # The magnitude of the difference between the two.
+        self.urgency: int | None = None if until == inf else urgency(until - since)
+        # Loop time at which the operation's timeoutMS expires; None: not set.
+        self.operation_until: float | None = operation_until
+        # The connection that is being established for this request, or None.
+        self.establishment: Establishment | None = None
+        # Loop time at which the operation first asked a pool for a connection.
+        self.entered: float = since
 
     def release(self) -> None:
         """Detach the connection being established from this request, which was served or stopped waiting."""
@@ -99,7 +116,7 @@ class Request:
         self.release()
         self.waiter.offer(error)
 
-    def tell(self) -> bool:
+    def deliver(self) -> bool:
         """Give the operation the error of its refusal. Returns False if it has one already, or has left."""
         assert self.refusal is not None
         return self.waiter.offer(self.refusal())

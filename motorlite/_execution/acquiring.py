@@ -94,14 +94,14 @@ def check_out(
     attempt.waits(now)
     if deadline.is_set:
         until = now + selection_timeout if attempt.selection_until == inf else attempt.selection_until
-    return server.pool.check_out(deadline, until, _ticket(run, server, now))
+    gate, pool = server.gate, server.pool
+    ticket = _ticket(run, server, now) if gate is not None or pool.is_bounded else None
+    return pool.check_out(deadline, until, now, ticket)
 
 
-def _ticket(run: Run, server: Server, now: float) -> Ticket | None:
-    """Return what the configured wait queue and the breaker of `server` need to know; None without either."""
+def _ticket(run: Run, server: Server, now: float) -> Ticket:
+    """Return what the configured wait queue and the breaker of `server` need to know."""
     gate = server.gate
-    if gate is None and not server.pool.is_bounded:
-        return None
     run.entered = min(run.entered, now)
     options, operation = run.call.options, run.operation
     return Ticket(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from motorlite import monitoring as events
 from motorlite._admission.pool_queue import Request, Ticket
+from motorlite._base.deadline import NO_DEADLINE
 from motorlite._base.values import format_address
 from motorlite._connection.connection import Connection
 from motorlite._connection.establish import EstablishmentError
@@ -102,12 +103,14 @@ class Pool:
             self._publish(events.ConnectionCheckedOutEvent(self.address, connection.id, 0.0))
         return connection
 
-    async def check_out(self, deadline: Deadline, until: float, ticket: Ticket | None = None) -> Connection:
+    async def check_out(
+        self, deadline: Deadline, until: float, started: float, ticket: Ticket | None = None
+    ) -> Connection:
         """Wait for this caller's turn and check out a connection. `ticket` is for a configured wait queue.
 
-        `until` is the loop time at which server selection and check-out together must be done (server selection
-        specification). `until` and the deadline bound the whole wait. waitQueueTimeoutMS bounds it only until a
-        connection is being established for the caller.
+        `started` is the loop time now, and `until` the one at which server selection and check-out together must be
+        done (server selection specification). `until` and the deadline bound the whole wait. waitQueueTimeoutMS bounds
+        it only until a connection is being established for the caller.
 
         Raises:
             WaitQueueTimeoutError: no connection in time.
@@ -116,39 +119,40 @@ class Pool:
             PoolClosedError: the pool was closed.
             PyMongoError: establishing the caller's connection failed with this error.
         """
-        started = self._runtime.now()
         if self._publish:
             self._publish(events.ConnectionCheckOutStartedEvent(self.address))
         waiter = self._runtime.waiter()
-        request = Request(
-            waiter,
-            started,
-            until=deadline.earliest(),
-            operation_until=deadline.expires_at if deadline.is_set else None,
-        )
-        until = min(until, deadline.expires_at)
-        request.is_gated = ticket is not None and ticket.is_gated
-        if self.state.bounded is not None:
-            self.state.bounded.fill_in(request, ticket or Ticket(started), until)
-        try:
-            self.state.enqueue(request, started)
-            if self.state.effects:
-                self._perform()
+        if deadline is NO_DEADLINE:
+            request = Request(waiter, started)
             # timeoutMS overrides waitQueueTimeoutMS ("Validation and Overrides"), unless it sets no limit, as in
             # PyMongo.
+            limit = self._options.wait_queue_timeout
+        else:
+            operation_until = deadline.expires_at if deadline.is_set else None
+            request = Request(waiter, started, deadline.earliest(), operation_until)
+            until = min(until, deadline.expires_at)
             limit = self._options.wait_queue_timeout if deadline.expires_at == inf else None
+        if ticket is not None:
+            request.is_gated = ticket.is_gated
+        state = self.state
+        if state.bounded is not None:
+            state.bounded.fill_in(request, ticket or Ticket(started), until)
+        try:
+            state.enqueue(request, started)
+            if state.effects:
+                self._perform()
             leaves_at = request.leaves_at if limit is None else min(request.leaves_at, started + limit)
             # All in this coroutine, since thousands of callers may wait, and each coroutine takes a quarter of a
             # kilobyte.
             answer: Any
             try:
-                answer = await waiter.wait(min(leaves_at, until))
+                answer = await waiter.wait(leaves_at if leaves_at < until else until)
             except WaitTimeout:
                 if leaves_at >= until or not (request.establishment or request.has_passed):
                     raise
                 # It has passed the queue: its own connection is being opened, or was opened at this very moment.
                 request.waiter = waiter = self._runtime.waiter()
-                self.state.stay(request, self._runtime.now())
+                state.stay(request, self._runtime.now())
                 self._perform()
                 answer = await waiter.wait(until)
         except WaitTimeout:
@@ -351,7 +355,7 @@ class Pool:
             elif isinstance(effect, Drain):
                 self.late_replies.start(effect)
             elif isinstance(effect, Refuse):
-                self._waking.wake(effect.requests, Request.tell)
+                self._waking.wake(effect.requests, Request.deliver)
             else:
                 where = format_address(self.address)
                 message = f"Connection to {where} interrupted due to server monitor timeout"

@@ -58,7 +58,7 @@ class PoolDriver:
 
     async def check_out(self, deadline: Deadline = NO_DEADLINE, until: float = INF) -> Connection:
         """Check a connection out as the executor does."""
-        return self.pool.check_out_now() or await self.pool.check_out(deadline, until)
+        return self.pool.check_out_now() or await self.pool.check_out(deadline, until, self.now)
 
     async def check_outs(self, count: int) -> list[Connection]:
         return [await self.check_out() for _ in range(count)]

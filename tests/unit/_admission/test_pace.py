@@ -51,6 +51,7 @@ def test_observations_are_sorted_every_fourth_time() -> None:
     times = RecentTimes()
     for _ in range(4):
         times.add(1.0, 0.0)
+    assert times.quantile(0.99, 0.0) == 1.0
     for number in range(1, 10):
         times.add(9.0, 0.0)
         assert times.quantile(0.99, 0.0) == (9.0 if number >= 4 else 1.0)

@@ -232,7 +232,7 @@ class Fifo(Machine):
                 self.under_way.remove(effect.establishment)
             elif isinstance(effect, Refuse):
                 for request in effect.requests:
-                    request.tell()
+                    request.deliver()
             else:
                 assert isinstance(effect, Close)
 
@@ -370,7 +370,7 @@ class Fifo(Machine):
     @rule()
     def open_breaker(self) -> None:
         gated = [caller for caller in self.model.callers if caller.request.is_gated]
-        for caller in gated:  # those that were cancelled, too; the others are told later
+        for caller in gated:  # those that were cancelled, too; the others get their errors later
             self.model.callers.remove(caller)
         waiting = [caller for caller in gated if caller.waits]
         assert self.state.refuse_gated(5.0, self.now) == len(gated)

@@ -330,7 +330,7 @@ async def test_clear_abandons_what_is_under_way(deployment: ScriptedDeployment, 
 async def test_abandoned_before_it_began(deployment: ScriptedDeployment, end: str) -> None:
     # The background task is cancelled before its first step, which may mean that it never runs.
     async with pool_on(deployment, max_connecting=1) as subject:
-        check_out = subject.pool.check_out(NO_DEADLINE, subject.now + 9)
+        check_out = subject.pool.check_out(NO_DEADLINE, subject.now + 9, subject.now)
         error: BaseException | None = None
         with anyio.CancelScope() as scope:
 

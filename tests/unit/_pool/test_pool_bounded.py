@@ -197,7 +197,7 @@ async def crowd(subject: PoolDriver, group: anyio.abc.TaskGroup, priorities: lis
         # trio starts the tasks of one moment in any order.
         number = next(arrived)
         ticket = Ticket(subject.now, int, priorities[number], priorities[number])
-        connection = await subject.pool.check_out(Deadline(), float("inf"), ticket)
+        connection = await subject.pool.check_out(Deadline(), float("inf"), subject.now, ticket)
         served.append(number)
         await anyio.sleep(0.001)
         subject.pool.check_in(connection)

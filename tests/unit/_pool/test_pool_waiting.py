@@ -199,7 +199,9 @@ async def test_a_deadline_that_has_passed(deployment: ScriptedDeployment) -> Non
         with pytest.raises(WaitQueueTimeoutError):
             await subject.check_out(Deadline(subject.now - 1))
         (connection,) = await subject.idle()
-        assert await subject.pool.check_out(Deadline(subject.now - 1), subject.now) is connection, "it is there"
+        assert await subject.pool.check_out(Deadline(subject.now - 1), subject.now, subject.now) is connection, (
+            "it is there"
+        )
         subject.pool.check_in(connection)
 
 

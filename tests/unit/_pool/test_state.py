@@ -306,7 +306,7 @@ def test_nothing_is_started_before_the_error_was_judged() -> None:
     subject.state.clear(None)
     subject.state.serve(0.0)
     assert subject.effects() == [Refuse([second])]
-    assert second.tell()
+    assert second.deliver()
     assert isinstance(answer(second), PoolClearedError)
 
 

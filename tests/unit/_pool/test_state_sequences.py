@@ -181,20 +181,20 @@ class Pool(Machine):
     def tell(self) -> None:
         request = self.refused.pop(0)
         is_listening = request in self.listening()
-        assert request.tell() == is_listening
+        assert request.deliver() == is_listening
         assert not is_listening or isinstance(answer(request), PyMongoError)
 
     @precondition(lambda self: self.refused)
     @rule(data=st.data())
     def stay(self, data: st.DataObject) -> None:
-        """Its time in the queue is up, and it has a new waiter: it is told at once, and not again."""
+        """Its time in the queue is up, and it has a new waiter: it gets the error at once, and not again."""
         request = data.draw(st.sampled_from(self.refused))
         if request in self.leaving or request not in self.listening():
             return
         request.waiter = FakeWaiter()
         self.state.stay(request, self.now)
         assert isinstance(answer(request), PyMongoError)
-        assert not request.tell()
+        assert not request.deliver()
 
     @precondition(lambda self: self.leaving)
     @rule(data=st.data())
