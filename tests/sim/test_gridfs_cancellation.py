@@ -195,6 +195,47 @@ async def test_a_deletion_that_is_carried_out_late(step: str) -> None:
 
 
 @pytest.mark.parametrize("step", ["delete", "delete_by_name"])
+async def test_a_deletion_that_no_majority_has_yet(step: str) -> None:
+    """Whether the file is gone is a question to the primary alone."""
+    async with stored_files(readConcernLevel="majority") as (files, bucket, _):
+        await bucket.upload_from_stream_with_id("f", "f", CONTENT)
+        files.committed["fs.files"] = [*files.files]
+        files.delays["delete fs.files"] = 0.5
+        with anyio.move_on_after(0.1) as scope:
+            await getattr(bucket, step)("f")
+        assert scope.cancelled_caught
+        assert (files.files, files.chunks) == ([], [])
+
+
+@pytest.mark.parametrize("step", ["delete", "delete_by_name"])
+async def test_a_deletion_that_may_be_rolled_back(step: str) -> None:
+    """No chunk is deleted before the deletion of the file lasts."""
+    async with stored_files() as (files, bucket, _):
+        await bucket.upload_from_stream_with_id("f", "f", CONTENT)
+        files.delays["delete fs.files"] = 0.5
+        chunks = [*files.chunks]
+        notes: list[str] = []
+
+        async def fail() -> None:
+            await anyio.sleep(0.3)
+            concern = {"code": 64, "errmsg": "waiting for replication timed out"}
+            files.answers["delete fs.files"] = [{"ok": 1, "n": 0, "writeConcernError": concern}]
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(fail)
+            with anyio.move_on_after(0.1) as scope:
+                try:
+                    await getattr(bucket, step)("f")
+                except BaseException as error:
+                    notes = error.__notes__
+                    raise
+        assert scope.cancelled_caught
+        (note,) = notes
+        assert note.startswith("there may be chunks without a file in db.fs.chunks: ")
+        assert files.chunks == chunks
+
+
+@pytest.mark.parametrize("step", ["delete", "delete_by_name"])
 async def test_a_deletion_that_may_still_be_carried_out_says_so(step: str) -> None:
     async with stored_files() as (files, bucket, _):
         await bucket.upload_from_stream_with_id("f", "f", CONTENT)

@@ -37,6 +37,7 @@ class StoredFiles:
         delays: Seconds that a command takes, by its name, or by name and collection (``"insert fs.files"``).
         cursors: The documents that open cursors have left.
         answers: What a command is answered with, once each, instead of being carried out.
+        committed: What a find with the read concern majority sees, by the name of the collection, where that is behind.
     """
 
     def __init__(self, *, replica_set: bool = True) -> None:
@@ -46,6 +47,7 @@ class StoredFiles:
         self.delays: dict[str, float] = {}
         self.cursors: dict[int, list[Document]] = {}
         self.answers: dict[str, list[Answer]] = {}
+        self.committed: dict[str, list[Document]] = {}
         self._numbers = count(1)
         self._newest_writes: dict[bytes, int] = {}
         self.server = self.deployment["a:1"]
@@ -148,7 +150,10 @@ class StoredFiles:
     # --- reads ---
 
     def _find(self, command: Document) -> Document:
-        found = [document for document in self.documents(command["find"]) if matches(document, command["filter"])]
+        documents = self.documents(command["find"])
+        if command.get("readConcern") == {"level": "majority"}:
+            documents = self.committed.get(command["find"], documents)
+        found = [document for document in documents if matches(document, command["filter"])]
         for field, direction in reversed(command.get("sort", {}).items()):
             found.sort(key=lambda document: document[field], reverse=direction < 0)  # used at once
         found = found[command.get("skip", 0) :][: abs(command.get("limit", 0)) or None]
