@@ -63,7 +63,7 @@ class AsyncGridOutCursor(AsyncCursor[Any]):
             "batch_size": batch_size,
             "session": session,
         }
-        usual: dict[str, Any] = {name: value for name, value in given.items() if value}
+        usual: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         self._root = collection
         self._store = Store(collection)
         files = self._store.files

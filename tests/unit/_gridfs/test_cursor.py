@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
@@ -49,6 +49,12 @@ async def test_options(files: StoredFiles, bucket: AsyncGridFSBucket, client: Cl
         bucket.find(colour="red")
     with pytest.raises(TypeError, match="filter"):
         bucket.find(5)
+
+
+@pytest.mark.parametrize("value", [0, "", {}])
+async def test_an_empty_value_of_a_wrong_type(bucket: AsyncGridFSBucket, value: Any) -> None:
+    with pytest.raises(TypeError, match="no_cursor_timeout must be True or False"):
+        bucket.find(no_cursor_timeout=value)
 
 
 async def test_a_clone(files: StoredFiles, bucket: AsyncGridFSBucket, client: Client) -> None:
