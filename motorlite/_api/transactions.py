@@ -395,27 +395,35 @@ class AsyncClientSession:
 
     async def _commit_again(self, retries: TransactionRetries) -> float | None:
         """Commit. Returns after how many seconds to start another transaction, or None if it is committed."""
-        from motorlite._sessions.convenient import After
+        from motorlite._sessions.convenient import After, was_not_sent
 
-        while True:
-            try:
-                await self.commit_transaction()
-            except PyMongoError as error:
-                after, delay = retries.after_commit(error, self._core.now())
-                if after is After.TIME_OUT:
-                    _raise_timeout(retries, error)
-                if after is After.START_AGAIN:
-                    return delay
-                if after is not After.COMMIT_AGAIN:
-                    raise
-                if delay:
-                    try:
-                        await self._core.sleep(delay)
-                    except BaseException:
-                        retries.gave_up(error)
+        newest: PyMongoError | None = None
+        try:
+            while True:
+                try:
+                    await self.commit_transaction()
+                except PyMongoError as error:
+                    if newest is not None and was_not_sent(error):
+                        retries.refused(error, newest)
+                        raise error from newest
+                    after, delay = retries.after_commit(error, self._core.now())
+                    if after is After.TIME_OUT:
+                        _raise_timeout(retries, error)
+                    if after is After.START_AGAIN:
+                        return delay
+                    if after is not After.COMMIT_AGAIN:
                         raise
-            else:
-                return None
+                    newest = error
+                    if delay:
+                        try:
+                            await self._core.sleep(delay)
+                        except BaseException:
+                            retries.gave_up(error)
+                            raise
+                else:
+                    return None
+        finally:
+            del newest  # whose traceback references this frame
 
     async def _committed(self, commit: Callable[[], Awaitable[T]], seconds: float | None = None) -> T:
         """Commit at the end of a block or a callback. If that is impossible, abort in `seconds` or the usual limit."""

@@ -173,6 +173,42 @@ async def test_a_commit_that_is_cancelled_in_its_backoff_returns_its_token() -> 
         assert it.names[-1] == "commitTransaction"
 
 
+@pytest.mark.parametrize("how", ["the client is closed", "the session is ended", "it waits for a server"])
+async def test_the_result_is_unknown_if_the_further_commit_is_refused(how: str) -> None:
+    budget = RetryBudget(8)
+    async with calling(retry_budget=budget) as it:
+        it.server.on("commitTransaction", SHUTTING_DOWN)
+        found: list[PyMongoError] = []
+
+        async def call() -> None:
+            found.append(await it.call_fails())
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(call)
+            for _ in range(10_000):
+                await anyio.sleep(0.001)
+                if len(it.server.commands("commitTransaction")) == 12 and budget.tokens == 7:
+                    break
+            assert budget.tokens == 7
+            if how == "the session is ended":
+                await it.session.end_session()
+            else:
+                if how == "it waits for a server":
+                    it.server.on("hello", Hang())
+                    (server,) = it.client._core.topology.servers
+                    server.pool.clear(None)
+                    await anyio.sleep(1.5)
+                    assert len(it.server.commands("commitTransaction")) == 12
+                await it.client.close()
+        assert budget.tokens == 8
+        (error,) = found
+        assert isinstance(error, InvalidOperation)
+        assert error.error_labels == {UNKNOWN}
+        assert error.may_have_been_executed
+        assert isinstance(error.__cause__, AutoReconnect)
+        assert error.address == error.__cause__.address
+
+
 async def test_a_commit_that_was_lost_starts_again(it: Calling) -> None:
     it.server.on("commitTransaction", SHUTTING_DOWN, REJECTED, {})
     assert await it.call() == "done"
