@@ -18,7 +18,7 @@ class HungError(KeyboardInterrupt):
 
 @contextmanager
 def bounded(seconds: float) -> Iterator[None]:
-    """Bound the CPU time of this block, where the system can.
+    """Bound the CPU time of this block, in the main thread.
 
     Args:
         seconds: The bound; after each so many further seconds, the exception is raised again.
@@ -26,7 +26,7 @@ def bounded(seconds: float) -> Iterator[None]:
     Raises:
         HungError: The block has not ended by then.
     """
-    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
+    if threading.current_thread() is not threading.main_thread():  # only that one receives signals
         yield
         return
 

@@ -237,12 +237,12 @@ class Invariants:
         self.tokens.begun(operation)
         return operation
 
-    def finished(self, operation: Running, *, has_succeeded: bool) -> None:
-        """Note the end of an operation in the current task."""
+    def finished(self, operation: Running, reply: Document | None, *, has_succeeded: bool) -> None:
+        """Note the end of an operation in the current task. `reply` may have the error of a write concern."""
         self.has_moved = True
         self._by_task.pop(asyncio.current_task(), None)
         self.sessions.finished(operation)
-        self.tokens.finished(operation, has_succeeded=has_succeeded)
+        self.tokens.finished(operation, reply, has_succeeded=has_succeeded)
 
     def tries(self, operation: Running, attempt: Attempt) -> Try:
         """Note the beginning of an attempt. It must be the first, or have a reason."""
@@ -373,13 +373,13 @@ def _watched_obtain(original: _Obtain, clients: Sequence[Invariants]) -> Any:
         watch = next((one for one in clients if one.core._runtime and one.core.executor is executor), None)
         if watch is None:
             return await original(executor, run)
-        operation, has_succeeded = watch.begun(run), False
+        operation, reply, has_succeeded = watch.begun(run), None, False
         try:
             reply = await original(executor, run)
             has_succeeded = True
             return reply
         finally:
-            watch.finished(operation, has_succeeded=has_succeeded)
+            watch.finished(operation, reply, has_succeeded=has_succeeded)
 
     return obtain
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from bson.timestamp import Timestamp
 
     from motorlite._admission.pool_queue import Request as Waiting
-    from motorlite._base.values import Address
+    from motorlite._base.values import Address, Document
     from motorlite._client.core import Core
     from motorlite._connection.connection import Connection
     from motorlite._pool.state import PoolState
@@ -352,10 +352,10 @@ class Tokens:
             if has_failed or operation.successes > 1 or (why == "retry succeeded") > is_retry:
                 self.watch.report("tokens", f"a deposit ({why}) without such a success")
 
-    def finished(self, operation: Running, *, has_succeeded: bool) -> None:
+    def finished(self, operation: Running, reply: Document | None, *, has_succeeded: bool) -> None:
         """Check that nothing is owed in either direction."""
         bucket, name = self.watch.core._bucket, operation.run.operation.name
-        if name == "commitTransaction" and not has_succeeded:
+        if name == "commitTransaction" and (not has_succeeded or (reply and "writeConcernError" in reply)):
             self._commits[asyncio.current_task()] = operation
         if bucket is None or not operation.tries:
             return
