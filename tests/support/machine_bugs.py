@@ -32,10 +32,12 @@ def cases(*machines: type[Machine]) -> list[Any]:
 
 
 def find(machine: type[Machine], bug: Bug) -> None:
-    """Plant a bug, and fail if the machine does not find it."""
+    """Plant a bug, and fail if the machine does not find it, or finds something that the bug did not cause."""
     with plant(bug):
         found = search(machine, MOST)
     assert found.failure is not None
+    without = search(machine, 1, first=found.sequences - 1)
+    assert without.failure is None, f"sequence {found.sequences - 1} fails without the bug: {without.failure!r}"
     print(f"{bug.name}: {machine.__name__} needs {found.sequences} sequences, then {type(found.failure).__name__}")
 
 
@@ -102,7 +104,7 @@ _ALL: Final = (
         "idle-for-too-long",
         "maxIdleTimeMS is not observed",
         f"{_IN_POOL}_perished",
-        ("idle_for > limit", "idle_for > 2 * limit"),
+        ("idle_for > self._max_idle_time", "idle_for > 2 * self._max_idle_time"),
         ("Pool",),
     ),
     Bug(
@@ -114,13 +116,13 @@ _ALL: Final = (
     ),
     Bug(
         "leaver-wastes-its-connection",
-        "the connection that was being established for a caller that left goes to nobody",
+        "the connection that was being established for a caller that left is not offered to another request",
         f"{_IN_POOL}give_up",
         ("self.serve(now)", "pass"),
         ("Pool", "Fifo"),
     ),
     Bug(
-        "lost-reply-wakes-nobody",
+        "lost-reply-wakes-no-waiter",
         "no connection is opened in place of one whose late reply never came",
         f"{_IN_POOL}drain_failed",
         ("self.serve(now)", "pass"),
@@ -135,7 +137,7 @@ _ALL: Final = (
     ),
     Bug(
         "ignores-orphans",
-        "a connection that is being established for nobody is not given to the next request",
+        "a connection that is being established for no request is not given to the next request",
         f"{_IN_POOL}_establish_for_waiting",
         ("if item.request is None]", "if item.request is None][:0]"),
         ("Pool",),
@@ -299,7 +301,7 @@ _ALL: Final = (
     Bug(
         "sorted-too-rarely",
         "quantiles do not follow the newest durations",
-        "_admission.pace:RecentTimes.add",
+        "_admission.pace:RecentTimes.quantile",
         ("self._changed >= _SORTED_EVERY", "self._changed > 2 * _SORTED_EVERY"),
         ("PaceOfAServer",),
     ),
@@ -314,7 +316,7 @@ _ALL: Final = (
         "quantile-never-ends",
         "durations of long ago are taken for the present ones",
         "_admission.pace:RecentTimes.quantile",
-        ("not ordered or now - self._latest > _RECENT", "not ordered"),
+        ("not self._times or now - self._latest > _RECENT", "not self._times"),
         ("PaceOfAServer",),
     ),
     Bug(
@@ -341,7 +343,7 @@ _ALL: Final = (
     Bug(
         "one-need-for-all",
         "what a caller needs is measured by all operations, not those with such a limit",
-        "_admission.pace:Pace._learn",
+        "_admission.pace:Pace.drained",
         ("times = self._by_urgency.get(its_urgency)", "its_urgency = None; times = self._by_urgency.get(None)"),
         ("PaceOfAServer",),
     ),
@@ -438,7 +440,7 @@ _ALL: Final = (
         ("Fifo", "Priority", "Standing"),
     ),
     Bug(
-        "breaker-wakes-nobody",
+        "breaker-wakes-no-waiter",
         "the connections of operations that a breaker refuses stay unused",
         f"{_IN_POOL}refuse_gated",
         ("self.serve(now)", "pass"),
@@ -516,7 +518,7 @@ _ALL: Final = (
         ("Rate",),
     ),
     Bug(
-        "nobody-watches",
+        "next-watcher-sleeps-on",
         "when the watcher leaves, the next one does not wake up",
         "_admission.rate_limiter:RateBucket.quit",
         ("following.turn.offer(True)", "pass"),
@@ -819,7 +821,7 @@ _ALL: Final = (
     ),
     Bug(
         "turn-of-a-leaver-is-lost",
-        "the turn of a write that was cancelled is given to nobody",
+        "the turn of a write that was cancelled is given to no other write",
         "_sessions.session:Session.end_turn",
         ("if waiting.popitem(last=False)[0].offer(True):", "if waiting.popitem(last=False)[0].offer(True) or True:"),
         ("Turns",),
@@ -1009,7 +1011,7 @@ _ALL: Final = (
     ),
     Bug(
         "client-loses-large-writes",
-        "nobody learns that a write without acknowledgement is too large",
+        "no caller learns that a write without acknowledgement is too large",
         "_operations.client_bulk:ClientBulkBatch._noticed",
         ("if len(operation) <= limit:", "if True:"),
         ("ClientBulk",),

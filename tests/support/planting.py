@@ -78,20 +78,30 @@ def _forget_commands() -> None:
 
 
 def _broken(bug: Bug, original: Any) -> Any:
-    """Return the function of the driver with the change of `bug`."""
+    """Return what replaces `original`: the same with the change of `bug`."""
     if isinstance(original, property):
-        original = original.fget
-    function = inspect.unwrap(original.__func__ if isinstance(original, staticmethod) else original)
+        return original.getter(_changed(bug, original.fget).fget)
+    return _changed(bug, original.__func__ if isinstance(original, classmethod | staticmethod) else original)
+
+
+def _changed(bug: Bug, original: Any) -> Any:
+    """Return the function of the driver with the change of `bug`, and with its decorators."""
+    function = inspect.unwrap(original)
     source = textwrap.dedent(inspect.getsource(function))
     before, after = bug.change
     if source.count(before) != 1:
         raise ValueError(
             f"the bug {bug.name!r} does not fit {bug.where}: {before!r} occurs {source.count(before)} times"
         )
-    code = compile("from __future__ import annotations\n" + source.replace(before, after), f"<{bug.name}>", "exec")
+    # `super()` without arguments finds the class in the function around it.
+    source = textwrap.indent(source.replace(before, after), "    ")
+    whole = f"from __future__ import annotations\ndef make(__class__):\n{source}    return {function.__name__}\n"
     made: dict[str, Any] = {}
-    exec(code, function.__globals__, made)
-    return made[function.__name__]
+    exec(compile(whole, f"<{bug.name}>", "exec"), function.__globals__, made)
+    cells = inspect.getclosurevars(function).nonlocals
+    if not cells.keys() <= {"__class__"}:
+        raise ValueError(f"the bug {bug.name!r} is in a function with other variables of its surroundings: {cells}")
+    return made["make"](cells.get("__class__"))
 
 
 def _importers(name: str, original: Any) -> list[Any]:

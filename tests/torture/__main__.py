@@ -31,6 +31,8 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--bug", choices=sorted(BUGS), help="plant this bug in the driver, which has to be found")
     parser.add_argument("--plan", action="store_true", help="print the plan, and do nothing")
     options = parser.parse_args(arguments)
+    if options.bug is not None and options.backend == "trio" and BUGS[options.bug].where.startswith("_net.on_asyncio"):
+        parser.error(f"the bug {options.bug} is in the driver's part for asyncio")
     seconds = options.minutes * 60
     print(f"seed {options.seed}, {options.minutes:g} minutes, {options.tasks} tasks, {options.backend}", flush=True)
     print(f"options of the client: {client_options(options.seed)}", flush=True)
