@@ -36,7 +36,7 @@ FALSE: Final = r"(False|0|\[\]|\(\)|\{\}|''|SON\(\)|SON\(\[\]\)|set\(\)|0\.0|Raw
 CHECKED: Final = (
     "skip|limit|batch_size|max_time_ms|maxTimeMS|max_commit_time_ms|max_staleness|sort|read_preference|requests.*|"
     "bypassDocumentValidation|nameOnly|authorizedDatabases|strength|caseLevel|"
-    "return_key|show_record_id|allow_disk_use|metadata|chunk_size_bytes|new_filename|min|max|background"
+    "return_key|show_record_id|allow_disk_use|metadata|chunk_size_bytes|filename|new_filename|min|max|background"
 )
 
 
@@ -98,6 +98,15 @@ def _of_the_chunks(difference: Difference) -> bool:
     """Only the sizes of the batches of chunks differ."""
     queries = [dict(each[1][1:]).get("find", "") for each in difference.ours.commands]
     return _only({"batchSize"})(difference) and any(str(each).endswith(".chunks") for each in queries)
+
+
+def _keeps_both_keys(difference: Difference) -> bool:
+    both = " again', "
+    return (
+        difference.is_of_wire
+        and both in repr(difference.ours.commands)
+        and both not in repr(difference.theirs.commands)
+    )
 
 
 def _looks_again(difference: Difference) -> bool:
@@ -400,6 +409,7 @@ REASONS: Final[tuple[tuple[str, Condition], ...]] = (
     ("a getMore that fails kills the cursor at once", _kills_in_the_background),
     ("the first batch of raw batches", step("aggregate_raw_batches", _opens_empty)),
     ("a batch size of 1", step(r"aggregate|watch|\bc\.| in c\]", _of_two)),
+    ("a key that a raw filter has twice, with a hint", step("RawBSONDocument.*hint=", _keeps_both_keys)),
     ("the queries of a download", step(r"bucket\.", _of_the_chunks)),
     ("the queries of a download", step(r"by_name\(.*revision=", _looks_again)),
     ("the let of a cursor that is cloned", step(r"clone\(\)", _has("let"))),
