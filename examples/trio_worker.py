@@ -41,7 +41,7 @@ log = logging.getLogger("worker")
 
 
 async def take(jobs: Jobs) -> Document | None:
-    """Take the oldest job that nobody is working on; None if there is none."""
+    """Take the oldest job that no worker has; None if there is none."""
     now = datetime.now(UTC)
     return await jobs.find_one_and_update(
         {"result": None, "leased_until": {"$not": {"$gt": now}}},

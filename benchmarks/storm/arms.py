@@ -35,7 +35,7 @@ class Arm:
         backoff: "seed": random() * min(10 s, 100 ms * 2^i); "revision": that of the 2026-07 revision; "fixed": 100 ms
             each time; "none": at once.
         budget: Whose tokens a retry costs: the client's, a server's in addition, one of all clients in the process, or
-            nobody's. "published": the client's, but a retry that succeeds does not get its token back, as in the
+            none. "published": the client's, but a retry that succeeds does not get its token back, as in the
             published comparison of token buckets.
         tokens: The capacity of the budget.
         breaker: A circuit breaker that gates first attempts too.

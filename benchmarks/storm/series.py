@@ -101,7 +101,7 @@ def invalid(
     took = sum(server["answer_seconds"] for server in last) / max(1, answered)
     if took > SLOW:
         found.append(f"the server behind the ingress took {took * 1000:.0f} ms for a request")
-    found += [f"{count} requests ended with an error that nobody expected: {text}" for text, count in surprises.items()]
+    found += [f"{count} requests ended with an unexpected error: {text}" for text, count in surprises.items()]
     return found
 
 

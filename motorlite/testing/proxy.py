@@ -223,7 +223,7 @@ class FaultProxy:
         Args:
             *commands: Their names, as servers know them: ``"commitTransaction"``, ``"findAndModify"``. None at all:
                 from now on, no reply is lost.
-            times: How many replies are lost; None: all, until `heal`. With a retry, a client loses another one.
+            times: How many of these commands lose their reply; None: all, until `heal`. A retry counts as one more.
 
         Raises:
             ValueError: `times` is less than 1.

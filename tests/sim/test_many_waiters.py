@@ -31,7 +31,7 @@ NUMBER = 1000
 
 
 class Asleep:
-    """Wakes nobody, but notes how often it was asked to."""
+    """Wakes no waiter, but notes how often it was asked to."""
 
     def __init__(self) -> None:
         self.asked = 0

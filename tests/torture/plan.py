@@ -2,8 +2,8 @@
 
 A plan has five lanes, and each lane has one fault at a time: what happens to the processes of members, to the network,
 what members answer, which of their answers are lost, and what happens to the client. So up to five faults meet, one of
-each lane. Each lane deals its
-kinds like a deck of cards, so that even a short run has many of them, and a long one all in equal numbers.
+each lane. Each lane deals its kinds like a deck of cards, so that even a short run has many of them, and a long one all
+in equal numbers.
 
 Members are named by what they are when the fault begins (`PRIMARY`, `FIRST`, `SECOND`: the primary, and the secondaries
 in the order of their addresses), because a seed cannot know who will be elected.

@@ -20,7 +20,7 @@ WATCHED: Final = (("inserts",), ("inserts", "transfers"), ("inserts", "transfers
 CLOSED, CUT_SHORT = 0.005, 0.02
 # Seconds: the longest wait of the server for changes, of a step that is cut short, and after an error.
 AWAIT, SHORT, PAUSE = 0.5, 0.1, 0.2
-# Codes of errors after which a stream has lost its place, or was told to resume behind its end.
+# Codes of errors after which a stream has lost its place, or would have to resume behind its end.
 NOT_RESUMABLE: Final = (260, 280, 286)
 
 

@@ -68,7 +68,7 @@ _HELLO: Final = frozenset({"hello", "isMaster", "ismaster"})
 
 
 def _listener(kind: type, record: Callable[[Any], None]) -> object:
-    """A listener that records whatever it is told."""
+    """A listener that records all events."""
     made: object = kind()
     for name in vars(kind):
         if not name.startswith("_"):

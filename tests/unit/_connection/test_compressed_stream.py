@@ -31,7 +31,7 @@ BY_ID = {compressor.id: compressor for compressor in (Noop(), Zlib(), Zstd())}
 
 
 class Inner:
-    """A FrameStream that keeps what is sent and answers what it is told to."""
+    """A FrameStream that keeps what is sent, and has its answers prepared."""
 
     def __init__(self) -> None:
         self.sent: list[bytes] = []

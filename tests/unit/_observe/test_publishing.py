@@ -1,4 +1,4 @@
-"""Who is told of an event, and what happens when a listener or a handler fails."""
+"""Which listeners get an event, and what happens when a listener or a handler fails."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def logged(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
     return caplog
 
 
-# --- who is told ---
+# --- which listeners get an event ---
 
 
 def test_every_event_is_published_by_one_publisher() -> None:

@@ -17,7 +17,7 @@ DELAY = Fault(2, 3, "network", "delay", {"member": PRIMARY, "harms": "members", 
 
 
 class Proxy:
-    """Knows what it is told."""
+    """Records its calls."""
 
     def __init__(self) -> None:
         self.harms = "all"

@@ -1,4 +1,4 @@
-"""When the OIDC callback is called, what it is told, and how long anybody waits for it; in virtual time."""
+"""When the OIDC callback is called, with what arguments, and how long operations wait for it; in virtual time."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class RejectedError(Exception):
 
 
 class FakeDriver(Driver):
-    """Answers after some seconds, as often as it is told to after failures."""
+    """Answers after some seconds, after as many failures as given."""
 
     def __init__(
         self, scenario: Scenario, seconds: float = 0.01, failures: int = 0, *, is_stubborn: bool = False

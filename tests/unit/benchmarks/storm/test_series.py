@@ -77,7 +77,7 @@ def test_an_ingress_that_is_busy_for_a_second_makes_it_invalid() -> None:
     [
         (Record([Request(0, 0.1, "ok")] * 1000, late=101, latest=0.2), {}, {}, "101 of 1000 requests were sent"),
         (Record(), {"late": 0.11}, {}, "110 ms late"),
-        (Record(), {}, {"KeyError: 'x'": 3}, "3 requests ended with an error that nobody expected: KeyError: 'x'"),
+        (Record(), {}, {"KeyError: 'x'": 3}, "3 requests ended with an unexpected error: KeyError: 'x'"),
         (Record(), report(20, answered=200, answer_seconds=200 * 0.03), {}, "30 ms for a request"),
     ],
 )
