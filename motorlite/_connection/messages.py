@@ -8,7 +8,7 @@ from bson.codec_options import DEFAULT_CODEC_OPTIONS
 
 from motorlite._net.host import next_request_id as next_request_id
 from motorlite._wire import op_msg
-from motorlite._wire.documents import encode
+from motorlite._wire.documents import encode, encode_small
 from motorlite._wire.op_msg import FIXED, START_SIZE, start
 from motorlite.errors import DocumentTooLarge
 
@@ -113,15 +113,20 @@ def encode_parts(
     return message
 
 
-def encode_around(before: bytes, document: bytes, behind: bytes, request_id: int, facts: ServerFacts) -> bytes:
-    """Like `encode_parts`, for a command with one field in between. Its value, `document`, is encoded completely.
+def encode_around_small(
+    before: bytes, document: Any, behind: bytes, request_id: int, facts: ServerFacts
+) -> bytes | None:
+    """Like `encode_parts`, for a command with one field in between, a small document. Return None for another one.
 
     `before` ends with the type and the name of that field.
     """
-    size = len(before) + len(document) + len(behind) + 4
+    own = encode_small(document)
+    if own is None:
+        return None
+    size = len(before) + len(own) + len(behind) + 4
     if size > facts.max_bson_object_size:
         _check_size("command", size, facts.max_bson_object_size + _COMMAND_OVERHEAD)
-    return b"".join((start(START_SIZE + size, request_id, FIXED, size), before, document, behind))
+    return b"".join((start(START_SIZE + size, request_id, FIXED, size), before, own, behind))
 
 
 def _check_size(what: str, size: int, limit: int) -> None:

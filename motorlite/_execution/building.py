@@ -10,10 +10,9 @@ from bson.int64 import Int64
 
 from motorlite._base import wire_versions
 from motorlite._base.deadline import NO_DEADLINE
-from motorlite._connection.messages import encode_around, encode_command, encode_parts, encoded_fields
+from motorlite._connection.messages import encode_around_small, encode_command, encode_parts, encoded_fields
 from motorlite._operations.contract import Kind, TimeLimit
 from motorlite._sessions.session import ENDED, UNACKNOWLEDGED, UNSUPPORTED, newest_cluster_time
-from motorlite._wire.documents import encode_small
 from motorlite.errors import ConfigurationError, InvalidOperation, PyMongoError, no_time_left
 from motorlite.topology_description import TopologyType
 
@@ -346,12 +345,13 @@ class CommandBuilder:
             )
             template = operation.template
             if template is not None and is_usual:
+                after = template.after + self._tail(run, facts, now, topology)
                 if template.value_prefix is not None:
-                    small = encode_small(operation.varying)
-                    if small is not None:
-                        after = template.after + self._tail(run, facts, now, topology)
-                        return template.command, encode_around(template.value_prefix, small, after, request_id, facts)
-                parts = template.before, template.after + self._tail(run, facts, now, topology)
+                    varying = operation.varying
+                    message = encode_around_small(template.value_prefix, varying, after, request_id, facts)
+                    if message is not None:
+                        return template.command, message
+                parts = template.before, after
                 fields = {template.varying: operation.varying}
                 return template.command, encode_parts(fields, operation.codec_options, parts, request_id, facts)
             command = operation.command(facts)

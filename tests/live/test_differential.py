@@ -153,8 +153,8 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
         "await (await bucket.open_download_stream(1)).read()",
     ),
     "a key that a raw filter has twice, with a hint": (
-        "await coll.find(RawBSONDocument(b'\\x17\\x00\\x00\\x00\\x02a\\x00\\x02\\x00\\x00\\x00y\\x00\\x02a\\x00\\x02\\x00\\x00\\x00x\\x00\\x00'), "
-        "hint='_id_').to_list()",
+        r"await coll.find(RawBSONDocument(b'\x17\x00\x00\x00\x02a\x00\x02\x00\x00\x00y\x00"
+        r"\x02a\x00\x02\x00\x00\x00x\x00\x00'), hint='_id_').to_list()",
     ),
     "the let of a cursor that is cloned": ("await coll.find(let={'v': 1}).clone().to_list()",),
     "an exhaust cursor in a transaction": (
