@@ -210,7 +210,8 @@ def _begins_late(difference: Difference) -> bool:
     """For motorlite, the transaction begins with a later command, or ends without one."""
     sent = [each[1][1][0] for each in difference.theirs.commands]
     ends = sent == ["commitTransaction"] and not difference.ours.commands
-    return ends or (_only({"startTransaction"})(difference) and "startTransaction" in repr(difference.ours.commands))
+    begins = _only({"startTransaction", "readConcern"})(difference)
+    return ends or (begins and "startTransaction" in repr(difference.ours.commands))
 
 
 def _of_writes(difference: Difference) -> bool:
@@ -298,7 +299,8 @@ def _runs_again(difference: Difference) -> bool:
     if difference.step == "c.alive":
         return (difference.theirs.outcome, difference.ours.outcome) == (False, True)
     theirs_ends = difference.theirs.outcome == ("list",) or theirs_raised(difference, "StopAsyncIteration")
-    return theirs_ends and isinstance(difference.ours.outcome, Raised)
+    sends_more = bool(difference.ours.commands) and not difference.theirs.commands  # of a query that has changed
+    return theirs_ends and (isinstance(difference.ours.outcome, Raised) or sends_more)
 
 
 def _is_at_its_end(difference: Difference) -> bool:
@@ -350,6 +352,11 @@ REASONS: Final[tuple[tuple[str, Condition], ...]] = (
         "a transaction whose first command cannot be encoded",
         says("Transaction numbers are only allowed", _begins_late),  # of a standalone server
     ),
+    ("a transaction whose first command cannot be encoded", lambda each: theirs_raised(each) and _begins_late(each)),
+    (
+        "a transaction whose first command cannot be encoded",  # nothing came after the commit: it is sent again
+        step(r"commit_transaction\(", says("No transaction started", ours("OperationFailure"))),
+    ),
     ("a cursor whose first command failed", step(r"\bc\b", _runs_again)),
     ("changing a cursor that was closed before it ran", step(r"\bc\.", ours("InvalidOperation"))),
     (
@@ -357,6 +364,7 @@ REASONS: Final[tuple[tuple[str, Condition], ...]] = (
         lambda each: theirs_raised(each) and _of_other_classes(each),
     ),
     ("the collation of a change stream", step(r"watch\(.*collation=", _has("collation"))),
+    ("the collation of a change stream", step(r"watch\(.*collation=", ours("InvalidDocument"))),
     ("a commit that fails and whose write concern cannot be satisfied", step("commit_", theirs("WriteConcernError"))),
     ("deleting files of GridFS by a name that none has", step("delete_by_name", _stops_early)),
     ("the documents left in a cursor when it is closed", step(r"\bc\.(alive|\w*next|to_list)| in c\]", _is_at_its_end)),
@@ -395,6 +403,9 @@ REASONS: Final[tuple[tuple[str, Condition], ...]] = (
     ("count_documents with a limit of 0", step(r"count_documents\(.*(skip|limit)=", _only({"pipeline"}))),
     ("a size that is not a number", step("create_collection", theirs("ValueError", "TypeError"))),
     ("a size that is not a number", step("create_collection", _of_a_wrong_size)),
+    ("a size that is not a number", step("create_collection", ours("OverflowError"))),
+    # The server shows the query.
+    ("the batch size of a negative limit", says(r"limit=\d+( skip=\d+)?Tree: ", ours("OperationFailure"))),
     (
         "a value that cannot be encoded in a bulk write of the client",
         step(r"client\.bulk", _server_is_old),

@@ -138,6 +138,7 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
         "await coll.insert_many([{}, {}, {}, {}])",
         "[each async for each in coll.find_raw_batches({}, limit=3, batch_size=2)]",
     ),
+    "the batch size of a negative limit": ("await coll.find(limit=-1, hint='none').to_list()",),
     "the id of a cursor that was closed": (
         "await coll.insert_many([{}, {}, {}])",
         "(c := coll.find(batch_size=2))",

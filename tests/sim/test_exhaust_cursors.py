@@ -204,7 +204,11 @@ async def test_no_limit(scene: Scene) -> None:
     for make in makers:
         with pytest.raises(InvalidOperation, match="a limit cannot be combined with CursorType"):
             make()
-    assert await ids(scene.find().limit(0)) == [0, 1, 2, 3, 9]
+    cursor = scene.find().limit(0)
+    with pytest.raises(InvalidOperation):
+        cursor.limit(5)
+    assert await ids(cursor) == [0, 1, 2, 3, 9]
+    assert "limit" not in scene.server.received[0].document, "a refused limit does not stay"
 
 
 async def test_the_flag_of_the_old_protocol(scene: Scene) -> None:

@@ -545,7 +545,9 @@ def _flag(name: str, value: Any) -> bool:
 
 
 def _write_arguments(upsert: bool, return_document: bool) -> dict[str, bool]:
-    converted("upsert", upsert, boolean)
+    # PyMongo takes None here, unlike in `update_one`.
+    if upsert is not None:
+        converted("upsert", upsert, boolean)
     if not isinstance(return_document, bool):
         raise TypeError(wrong("return_document", return_document, "ReturnDocument.BEFORE or ReturnDocument.AFTER"))
-    return {"upsert": upsert, "return_new": return_document}
+    return {"upsert": bool(upsert), "return_new": return_document}

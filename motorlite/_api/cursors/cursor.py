@@ -99,7 +99,7 @@ class AsyncCursor(BatchedCursor[DocumentT]):
         self._timeouts = (query.pop("timeoutMS", None), query.pop("timeoutMode", None))
         get_more.max_await_time_ms = query.pop("max_await_time_ms", None)
         get_more.prefetch = query.pop("prefetch", 0)
-        self._check_exhaust()
+        _check_exhaust(query)
         super().__init__(core, session, self._make_limits(), settings.codec_options, get_more, settings.call_options)
 
     @property
@@ -116,10 +116,6 @@ class AsyncCursor(BatchedCursor[DocumentT]):
             is_tailable=_is_tailable(kind),
             is_await_data=kind == CursorType.TAILABLE_AWAIT,
         )
-
-    def _check_exhaust(self) -> None:
-        if self._query.get("cursor_type") == CursorType.EXHAUST and self._query.get("limit"):
-            raise InvalidOperation("a limit cannot be combined with CursorType.EXHAUST: the server streams everything")
 
     # --- running the query ---
 
@@ -264,10 +260,11 @@ class AsyncCursor(BatchedCursor[DocumentT]):
     def _set(self, name: str, value: Any, argument: str | None = None) -> Self:
         """Set an option of the query; None removes it. `argument` is the name of the setter's argument, if another."""
         self._check_not_started()
-        self._query.pop(name, None)
+        query = {key: each for key, each in self._query.items() if key != name}
         if value is not None:
-            self._query[name] = arguments.converted(argument or name, value, FIND_CHECKS[name])
-        self._check_exhaust()
+            query[name] = arguments.converted(argument or name, value, FIND_CHECKS[name])
+        _check_exhaust(query)
+        self._query = query
         return self
 
     def __getitem__(self, index: slice) -> Self:
@@ -296,8 +293,9 @@ class AsyncCursor(BatchedCursor[DocumentT]):
 
     def limit(self, limit: int) -> Self:
         """Set the maximum number of documents: 0 for all, negative for a single batch."""
+        self._set("limit", limit)
         self._is_empty = False
-        return self._set("limit", limit)
+        return self
 
     def batch_size(self, batch_size: int) -> Self:
         """Set the number of documents per batch; 0 lets the server choose."""
@@ -380,6 +378,11 @@ class AsyncCursor(BatchedCursor[DocumentT]):
         if mask & CursorType.EXHAUST:
             self._set("cursor_type", CursorType.EXHAUST if is_set else CursorType.NON_TAILABLE)
         return self
+
+
+def _check_exhaust(query: Mapping[str, Any]) -> None:
+    if query.get("cursor_type") == CursorType.EXHAUST and query.get("limit"):
+        raise InvalidOperation("a limit cannot be combined with CursorType.EXHAUST: the server streams everything")
 
 
 def _is_tailable(kind: int) -> bool:

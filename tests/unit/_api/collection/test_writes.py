@@ -141,7 +141,7 @@ async def test_deletes(coll: Collection, core: FakeCore) -> None:
 
 
 async def test_find_one_and_modify(coll: Collection, core: FakeCore) -> None:
-    core.reply({"ok": 1, "value": {"_id": 1}}, {"ok": 1, "value": None}, {"ok": 1, "value": {"_id": 3}})
+    core.reply({"ok": 1, "value": {"_id": 1}}, *[{"ok": 1, "value": None}] * 2, {"ok": 1, "value": {"_id": 3}})
     found = await coll.find_one_and_update(
         {"a": 1},
         {"$inc": {"n": 1}},
@@ -175,6 +175,8 @@ async def test_find_one_and_modify(coll: Collection, core: FakeCore) -> None:
         "bypassDocumentValidation": True,
     }
     assert await coll.find_one_and_replace({"a": 1}, {"b": 2}, maxTimeMS=5, timeoutMS=40) is None
+    without: Any = None  # as PyMongo takes it
+    assert await coll.find_one_and_replace({"a": 1}, {"b": 2}, upsert=without) is None
     assert core.last.command == {"findAndModify": "things", "query": {"a": 1}, "update": {"b": 2}}
     assert await coll.find_one_and_delete({"a": 1}, sort="a") == {"_id": 3}
     assert core.last.command == {
