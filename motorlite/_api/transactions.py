@@ -395,17 +395,19 @@ class AsyncClientSession:
 
     async def _commit_again(self, retries: TransactionRetries) -> float | None:
         """Commit. Returns after how many seconds to start another transaction, or None if it is committed."""
-        from motorlite._sessions.convenient import After, was_not_sent
+        from motorlite._sessions.convenient import After
 
-        newest: PyMongoError | None = None
+        transaction, newest = self._state.started_transaction(), None
         try:
             while True:
+                sent = transaction.commits_sent
                 try:
                     await self.commit_transaction()
                 except PyMongoError as error:
-                    if newest is not None and was_not_sent(error):
-                        retries.refused(error, newest)
-                        raise error from newest
+                    was_refused = isinstance(error, InvalidOperation) and transaction.commits_sent == sent
+                    if newest is not None and was_refused:  # the client was closed, or the session ended
+                        retries.refused(error, newest, may_be_committed=transaction.may_be_committed)
+                        raise error from error.__cause__ or newest
                     after, delay = retries.after_commit(error, self._core.now())
                     if after is After.TIME_OUT:
                         _raise_timeout(retries, error)

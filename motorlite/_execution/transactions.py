@@ -205,7 +205,7 @@ class Part:
         if transaction.when_idle is not None:
             raise InvalidOperation("the transaction was aborted while the operation waited; it was not sent")
         if self.operation.ends is TransactionEnd.COMMIT:
-            transaction.end_was_sent = True
+            transaction.commits_sent += 1
             self._needed_majority, transaction.needs_majority = transaction.needs_majority, True
             self._may_be_committed, transaction.may_be_committed = transaction.may_be_committed, True
         elif self.is_first:

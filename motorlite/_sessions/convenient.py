@@ -116,15 +116,15 @@ class TransactionRetries:
         return After.COMMIT_AGAIN, delay
 
     def gave_up(self, error: PyMongoError) -> None:
-        """Return the token of the newest further commit, which was not sent."""
+        """Return the token taken for a further commit that was not made. The one before failed with `error`."""
         if self._budget is not None and self._commits > 1:
             self._budget.retry_not_made(error.address)
 
-    def refused(self, error: PyMongoError, before: PyMongoError) -> None:
-        """Handle that a further commit was not sent: the result of the one that failed with `before` stays unknown."""
+    def refused(self, error: PyMongoError, before: PyMongoError, *, may_be_committed: bool) -> None:
+        """Mark the error of a further commit that was not sent. `before`, the error of the commit before, stands."""
         self.gave_up(before)
         error._add_error_label(UNKNOWN_COMMIT_RESULT)
-        error.address, error.may_have_been_executed = before.address, True
+        error.address, error.may_have_been_executed = before.address, may_be_committed
 
     def _start_again(self, now: float) -> tuple[After, float]:
         longest = min(_FIRST_BACKOFF * _GROWTH ** min(self._attempts, _LONGEST_FROM), _LONGEST_BACKOFF)
@@ -150,11 +150,6 @@ class TransactionRetries:
             raised._add_error_label(label)
         raised.address, raised.may_have_been_executed = error.address, error.may_have_been_executed
         return raised
-
-
-def was_not_sent(error: PyMongoError) -> bool:
-    """Whether a commit was refused before it was sent, because the client was closed or the session ended."""
-    return isinstance(error, InvalidOperation) and error.attempts <= 1
 
 
 def _is_final(error: PyMongoError) -> bool:

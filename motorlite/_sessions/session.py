@@ -95,8 +95,8 @@ class Transaction:
     number: int | None = None
     # A command of it was sent, so there is something to commit or abort.
     has_begun: bool = False
-    # The command that commits it was sent, at least once.
-    end_was_sent: bool = False
+    # How often the command that commits it was sent.
+    commits_sent: int = 0
     # An operation of it is running. A second one is refused: the server executes them one after another.
     is_busy: bool = False
     # Called when the running operation has ended, if the transaction was left and must be aborted.
@@ -121,7 +121,7 @@ class Transaction:
     @property
     def must_abort(self) -> bool:
         """Whether only an abort ends it on the server, and can be sent: it was not committed, or that was not sent."""
-        is_open = self.is_active or (self.state is State.COMMITTED and not self.end_was_sent)
+        is_open = self.is_active or (self.state is State.COMMITTED and not self.commits_sent)
         return is_open and self.has_begun and not self.is_busy
 
     def unpin(self) -> HeldConnection | None:

@@ -21,7 +21,7 @@ from motorlite.errors import (
     WTimeoutError,
 )
 from motorlite.retry import RetryBudget
-from motorlite.testing.scripted import Close, Hang, Reply, failure
+from motorlite.testing.scripted import Close, Hang, Reply, failure, overloaded
 from tests.support.core import gaps
 from tests.support.kept_errors import garbage, without_collector
 from tests.support.transactions import REJECTED, Subject, carried, numbered, subject
@@ -207,6 +207,56 @@ async def test_the_result_is_unknown_if_the_further_commit_is_refused(how: str) 
         assert error.may_have_been_executed
         assert isinstance(error.__cause__, AutoReconnect)
         assert error.address == error.__cause__.address
+
+
+async def test_a_further_commit_that_was_sent_costs_its_token() -> None:
+    """The client is closed in the backoff of that commit: its error is the cause."""
+    budget = RetryBudget(8)
+    async with calling(retry_budget=budget) as it:
+        it.server.on("commitTransaction", *[SHUTTING_DOWN] * 4, overloaded(baseBackoffMS=60_000))
+        found: list[PyMongoError] = []
+
+        async def call() -> None:
+            found.append(await it.call_fails())
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(call)
+            for _ in range(10_000):
+                await anyio.sleep(0.001)
+                if len(it.server.commands("commitTransaction")) == 5:
+                    break
+            await anyio.sleep(0.002)
+            assert budget.tokens == 6
+            await it.client.close()
+        assert budget.tokens == 7
+        (error,) = found
+        assert isinstance(error, InvalidOperation)
+        assert isinstance(error.__cause__, OperationFailure)
+        assert (error.__cause__.code, error.may_have_been_executed) == (462, True)
+
+
+async def test_no_commit_was_sent_before_the_client_is_closed() -> None:
+    async with calling(serverSelectionTimeoutMS=100) as it:
+        found: list[PyMongoError] = []
+
+        async def callback(session: AsyncClientSession[Any]) -> None:
+            await it.insert(session)
+            it.server.on("hello", Close())
+            (server,) = it.client._core.topology.servers
+            server.pool.clear(None)
+
+        async def call() -> None:
+            found.append(await it.fails(lambda: it.session.with_transaction(callback)))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(call)
+            await anyio.sleep(1.0)
+            await it.client.close(0)
+        assert it.server.commands("commitTransaction") == []
+        (error,) = found
+        assert isinstance(error, InvalidOperation)
+        assert error.error_labels == {UNKNOWN}
+        assert not error.may_have_been_executed
 
 
 async def test_a_commit_that_was_lost_starts_again(it: Calling) -> None:

@@ -116,7 +116,7 @@ class FakeExecutor(Executor):
         if transaction is not None and transaction.is_active:
             transaction.state, transaction.has_begun = State.IN_PROGRESS, True
         elif transaction is not None and operation.ends is not None:
-            transaction.end_was_sent = True
+            transaction.commits_sent += 1
         sent = Sent(operation, call)
         self.sent.append(sent)
         await anyio.lowlevel.checkpoint()

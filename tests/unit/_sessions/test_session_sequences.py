@@ -75,7 +75,7 @@ class Known:
         self.session = Session(is_implicit=False)
         self.state = "none"
         self.has_begun = False
-        self.end_was_sent = False
+        self.commits_sent = 0
         self.is_busy = False
         self.server: ServerSession | None = None
         # Transactions started since the last one with a number.
@@ -90,7 +90,7 @@ class Known:
 
     @property
     def must_abort(self) -> bool:
-        is_open = self.is_active or (self.state == "committed" and not self.end_was_sent)
+        is_open = self.is_active or (self.state == "committed" and not self.commits_sent)
         return is_open and self.has_begun and not self.is_busy
 
 
@@ -157,14 +157,14 @@ class Sessions(Machine):
             held = cast("Held | None", session.start_transaction(CONCERNS))
             assert held is known.held
             self.let_go(known)
-            known.state, known.number, known.has_begun, known.end_was_sent = outcome, None, False, False
+            known.state, known.number, known.has_begun, known.commits_sent = outcome, None, False, 0
             known.started += 1
         else:
             assert self.perform(session, call) is known.has_begun
             known.state = outcome
             if known.has_begun and is_sent:
                 assert session.transaction is not None
-                session.transaction.end_was_sent = known.end_was_sent = True
+                session.transaction.commits_sent = known.commits_sent = 1
 
     @staticmethod
     def perform(session: Session, call: str) -> Any:

@@ -74,7 +74,7 @@ def test_only_some_states_are_active(state: State, is_active: bool) -> None:
     session = session_with(in_state(state))
     assert session.in_transaction is is_active
     assert session.must_abort is (state is not State.ABORTED)
-    session.started_transaction().end_was_sent = True
+    session.started_transaction().commits_sent = 1
     assert session.must_abort is is_active
     session.started_transaction().has_begun = False
     assert not session.must_abort
