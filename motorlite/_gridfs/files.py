@@ -39,6 +39,14 @@ def equal(value: Any) -> Any:
     return {"$eq": value} if isinstance(value, Mapping | Regex | re.Pattern) else value
 
 
+def among(values: list[Any]) -> Any:
+    """What a query has to say to match one of some values themselves. More than one come from a server.
+
+    A server takes a pattern in ``$in`` for one. No stored id is a pattern, so only that of a caller can be one.
+    """
+    return equal(values[0]) if len(values) == 1 else {"$in": values}
+
+
 def by_id(value: Any) -> Any:
     """The query for one file; a mapping is a query already."""
     return value if value is None or isinstance(value, Mapping) else {"_id": equal(value)}

@@ -14,7 +14,7 @@ from motorlite._api.turns import Turns, give_way
 from motorlite._base.arguments import converted
 from motorlite._base.deadline import NO_DEADLINE
 from motorlite._gridfs.errors import NoFile
-from motorlite._gridfs.files import CHUNKS_INDEX, FILES_INDEX, equal, has_index, revision_order
+from motorlite._gridfs.files import CHUNKS_INDEX, FILES_INDEX, among, equal, has_index, revision_order
 from motorlite.errors import AutoReconnect, ConfigurationError, InvalidOperation, PyMongoError
 from motorlite.read_concern import ReadConcern
 from motorlite.read_preferences import ReadPreference
@@ -228,18 +228,18 @@ class Store:
         return count > 0
 
     async def _delete_orphans(self, file_ids: list[Any], session: AsyncClientSession | None) -> None:
-        """Delete the chunks of files that are gone. Their deletion may have been cancelled, and be carried out now."""
+        """Delete the chunks of files that are gone. The server may still be carrying out a cancelled deletion."""
         are_known = await have_replies_arrived(self.chunks)
         # Read with `local`: majority-committed data may still contain the files.
         primary = self.files.with_options(read_preference=ReadPreference.PRIMARY, read_concern=ReadConcern("local"))
-        async with primary.find({"_id": {"$in": file_ids}}, {"_id": 1}, session=session) as files:
+        async with primary.find({"_id": among(file_ids)}, {"_id": 1}, session=session) as files:
             left = [file["_id"] for file in await files.to_list()]
         gone = [file_id for file_id in file_ids if file_id not in left]
         if gone:
             # A stale primary may have answered, and its deletion may be rolled back. So delete the files again before
             # their chunks, with the write concern of the bucket.
-            await self.files.delete_many({"_id": {"$in": gone}}, session=session)
-            await self.chunks.delete_many({"files_id": {"$in": gone}}, session=session)
+            await self.files.delete_many({"_id": among(gone)}, session=session)
+            await self.chunks.delete_many({"files_id": among(gone)}, session=session)
         if left and not are_known:
             raise AutoReconnect("a reply was lost: the deletion of a file may be carried out later")
 

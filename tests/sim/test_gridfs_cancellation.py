@@ -9,6 +9,7 @@ from weakref import ref
 
 import anyio
 import pytest
+from bson.regex import Regex
 
 from motorlite._gridfs import upload
 from motorlite.errors import InvalidOperation, PyMongoError
@@ -192,6 +193,19 @@ async def test_a_deletion_that_is_carried_out_late(step: str) -> None:
         assert scope.cancelled_caught
         assert (files.files, files.chunks) == ([], [])
         await check(files, bucket, client)
+
+
+async def test_a_deletion_of_an_id_that_is_a_pattern() -> None:
+    """No file has such an id, and the files whose ids match it are left alone."""
+    async with stored_files() as (files, bucket, _):
+        for name in ("alpha", "anna"):
+            await bucket.upload_from_stream_with_id(name, name, CONTENT)
+        before = [*files.files], [*files.chunks]
+        files.delays["delete fs.files"] = 0.5
+        with anyio.move_on_after(0.1) as scope:
+            await bucket.delete(Regex("^a"))
+        assert scope.cancelled_caught
+        assert (files.files, files.chunks) == before
 
 
 @pytest.mark.parametrize("step", ["delete", "delete_by_name"])

@@ -7,6 +7,8 @@ from contextlib import asynccontextmanager
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
+from bson.regex import Regex
+
 from motorlite.gridfs import AsyncGridFSBucket
 from motorlite.testing.scripted import Reply, ScriptedDeployment, failure
 from tests.support.clients import scripted_client
@@ -197,11 +199,13 @@ def matches(document: Document, query: Mapping[str, Any]) -> bool:
 
 
 def _matches(value: Any, condition: Any) -> bool:
+    if isinstance(condition, Regex):
+        return value == condition or (isinstance(value, str) and condition.try_compile().search(value) is not None)
     if not isinstance(condition, dict) or not any(name.startswith("$") for name in condition):
         return bool(value == condition)
     ((operator, operand),) = condition.items()
     if operator == "$in":
-        return value in operand
+        return any(_matches(value, each) if isinstance(each, Regex) else value == each for each in operand)
     return bool(value >= operand if operator == "$gte" else value == operand)
 
 
