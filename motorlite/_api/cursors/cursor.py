@@ -356,15 +356,14 @@ class AsyncCursor(BatchedCursor[DocumentT]):
 
     async def add_option(self, mask: int) -> Self:
         """Set flags by their old wire protocol number. Prefer the options of `find`."""
-        return self._set_flags(mask, True)
+        return self._set_flags(arguments.converted("mask", mask, arguments.count), True)
 
     def remove_option(self, mask: int) -> Self:
-        """Clear flags by their old wire protocol number."""
-        return self._set_flags(mask, False)
+        """Clear flags by their old wire protocol number; -1 for all."""
+        return self._set_flags(arguments.converted("mask", mask, arguments.integer), False)
 
     def _set_flags(self, mask: int, is_set: bool) -> Self:
         self._check_not_started()
-        arguments.converted("mask", mask, arguments.count)
         for bit, name in _FLAGS.items():
             if mask & bit:
                 self._set(name, is_set)

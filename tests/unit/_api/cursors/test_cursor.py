@@ -438,6 +438,9 @@ class TestTailable:
         assert command["tailable"] is command["awaitData"] is command["noCursorTimeout"] is True
         assert "allowPartialResults" not in command
         assert (await coll.find().add_option(2)).remove_option(2)._query == {"cursor_type": 0}
+        assert (await coll.find().add_option(2 | 16)).remove_option(-1)._query == coll.find().remove_option(-1)._query
+        with pytest.raises(ValueError, match="mask must be an integer of at least 0, not -1"):
+            await coll.find().add_option(-1)
 
 
 class TestTimeouts:
