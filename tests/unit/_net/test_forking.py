@@ -126,3 +126,39 @@ def test_the_sockets_lead_nowhere_in_the_child() -> None:
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
     result = subprocess.run(line, capture_output=True, text=True, timeout=60, env=environment)
     assert (result.stdout, result.stderr) == ("from the parent\n", "")
+
+
+REQUEST_IDS = """
+import os, signal, sys, threading
+from motorlite._net.host import make_request_ids
+next_id = make_request_ids(has_gil=False)
+is_over = False
+def make_ids():
+    while not is_over:
+        next_id()
+sys.setswitchinterval(1e-6)
+threads = [threading.Thread(target=make_ids) for _ in range(3)]
+for thread in threads:
+    thread.start()
+codes = set()
+for _ in range(20):
+    child = os.fork()
+    if child == 0:
+        signal.alarm(10)
+        next_id()
+        os._exit(0)
+    codes.add(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    if codes != {0}:
+        break
+is_over = True
+for thread in threads:
+    thread.join()
+print("the children ended with", *codes)
+"""
+
+
+def test_a_child_makes_request_ids_while_threads_of_the_parent_do() -> None:
+    line = [sys.executable, *NO_ADVICE, "-c", REQUEST_IDS]
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    result = subprocess.run(line, capture_output=True, text=True, timeout=50, env=environment)
+    assert (result.stdout, result.stderr) == ("the children ended with 0\n", "")
