@@ -9,8 +9,7 @@ import sys
 import time
 import uuid
 from dataclasses import dataclass
-from itertools import chain, repeat
-from threading import Lock
+from itertools import chain, count, repeat
 from typing import TYPE_CHECKING, Final, Protocol
 from weakref import WeakSet
 
@@ -168,23 +167,23 @@ def session_id() -> Binary:
 # Request ids, which are unique across the threads of the process.
 
 
+_MOST_IDS: Final = 2**31 - 1
+
+
 def _has_gil() -> bool:
     is_enabled: Callable[[], bool] | None = getattr(sys, "_is_gil_enabled", None)  # from Python 3.13 on
     return is_enabled is None or is_enabled()
 
 
 def make_request_ids(*, has_gil: bool) -> Callable[[], int]:
-    """Return a function for `next_request_id`. Where the GIL makes that safe, it runs no Python code."""
-    next_id = chain.from_iterable(repeat(range(1, 2**31))).__next__
+    """Return a function for `next_request_id`. Where the GIL makes that safe, it runs no Python code.
+
+    Without the GIL, a `count` is safe, and a `chain` is not. There is no lock: another thread might hold it at a fork.
+    """
     if has_gil:
-        return next_id
-    lock = Lock()
-
-    def next_id_locked() -> int:
-        with lock:
-            return next_id()
-
-    return next_id_locked
+        return chain.from_iterable(repeat(range(1, _MOST_IDS + 1))).__next__
+    ids = count()
+    return lambda: next(ids) % _MOST_IDS + 1
 
 
 next_request_id: Final = make_request_ids(has_gil=_has_gil())

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import os
 import warnings
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
@@ -262,6 +263,23 @@ async def second_loop(uri: str, number: int) -> tuple[Figures, Figures]:
         return await some(5), await some(number)
 
 
+async def threads(uri: str, number: int) -> tuple[Figures, Figures]:
+    """Event loops in two threads at the same time, of asyncio and of trio, each with a client of its own."""
+
+    async def use() -> None:
+        async with new_client(uri) as client:
+            await perform(client, 100)
+
+    async def some(wanted: int) -> Figures:
+        for _ in range(wanted):
+            async with anyio.create_task_group() as group:
+                for backend in ("asyncio", "trio"):
+                    group.start_soon(anyio.to_thread.run_sync, partial(anyio.run, use, backend=backend))
+        return figures()
+
+    return await some(5), await some(number)
+
+
 # With the number of repetitions.
 SCENARIOS: Final[dict[str, tuple[Scenario, int]]] = {
     "operations": (operations, 100_000),
@@ -269,4 +287,5 @@ SCENARIOS: Final[dict[str, tuple[Scenario, int]]] = {
     "dropped": (dropped, 200),
     "forks": (forks, 50),
     "second-loop": (second_loop, 200),
+    "threads": (threads, 100),
 }

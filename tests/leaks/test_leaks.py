@@ -24,6 +24,7 @@ LIMIT = 280.0
         ("clients", "uvloop", 20),
         ("dropped", "asyncio", 5),
         ("second-loop", "trio", 5),
+        ("threads", "asyncio", 2),
         ("forks", "asyncio", 2),
     ],
 )

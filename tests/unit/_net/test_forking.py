@@ -15,7 +15,7 @@ REPOSITORY = Path(__file__).resolve().parents[3]
 NO_ADVICE = ("-W", "ignore:This process:DeprecationWarning")
 
 PROGRAM = """
-import asyncio, os, signal, sys, warnings
+import asyncio, os, signal, sys, threading, warnings
 import anyio, trio, uvloop
 from motorlite import AsyncMongoClient
 from tests.support.lying_server import LyingServer
@@ -35,6 +35,7 @@ async def main(server):
     options = {"tls": True, "tlsCAFile": str(certificates.ca_file)} if certificates else {}
     # One connection: a second one might be opened, but not be used before the fork.
     client = AsyncMongoClient(*server.address, directConnection=True, maxPoolSize=1, **options)
+    ended = threading.Event()
     async with client:
         async with anyio.create_task_group() as group:
             for _ in range(2):
@@ -42,8 +43,12 @@ async def main(server):
         before = {number for _, number in server.commands}
         async with anyio.create_task_group() as group:
             if way == "in flight":
-                # The reply comes while the child is unwinding, or afterwards.
-                server.delay = 0.3
+                # The reply comes while the child is unwinding, or afterwards. On trio always afterwards: a child that
+                # still waits takes the event from the selector that both share, and the parent never gets it.
+                if backend == "trio":
+                    server.lies = lambda _, reply: [reply] if ended.wait(40) else []
+                else:
+                    server.delay = 0.3
                 group.start_soon(ping, client, 1)
                 await anyio.sleep(0.1)
             child = os.fork()
@@ -58,6 +63,7 @@ async def main(server):
             # The loop stands still until the child has ended.
             code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
             assert code == 3 or (code == -signal.SIGALRM and backend == "uvloop"), code
+            ended.set()
         server.delay = 0
         await ping(client)
         assert {number for _, number in server.commands} == before, "no connection was lost"
@@ -126,3 +132,39 @@ def test_the_sockets_lead_nowhere_in_the_child() -> None:
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
     result = subprocess.run(line, capture_output=True, text=True, timeout=60, env=environment)
     assert (result.stdout, result.stderr) == ("from the parent\n", "")
+
+
+REQUEST_IDS = """
+import os, signal, sys, threading
+from motorlite._net.host import make_request_ids
+next_id = make_request_ids(has_gil=False)
+is_over = False
+def make_ids():
+    while not is_over:
+        next_id()
+sys.setswitchinterval(1e-6)
+threads = [threading.Thread(target=make_ids) for _ in range(3)]
+for thread in threads:
+    thread.start()
+codes = set()
+for _ in range(20):
+    child = os.fork()
+    if child == 0:
+        signal.alarm(10)
+        next_id()
+        os._exit(0)
+    codes.add(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    if codes != {0}:
+        break
+is_over = True
+for thread in threads:
+    thread.join()
+print("the children ended with", *codes)
+"""
+
+
+def test_a_child_makes_request_ids_while_threads_of_the_parent_do() -> None:
+    line = [sys.executable, *NO_ADVICE, "-c", REQUEST_IDS]
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    result = subprocess.run(line, capture_output=True, text=True, timeout=50, env=environment)
+    assert (result.stdout, result.stderr) == ("the children ended with 0\n", "")

@@ -70,9 +70,16 @@ def test_request_ids_fit_and_differ_in_all_threads(next_id: Callable[[], int]) -
     assert 0 <= min(found) <= max(found) < 2**31
 
 
-def test_without_a_gil_a_lock_guards_the_ids() -> None:
-    assert isinstance(make_request_ids(has_gil=True), MethodWrapperType), "no Python code runs"
+def test_with_a_gil_request_ids_run_no_python_code() -> None:
+    assert isinstance(make_request_ids(has_gil=True), MethodWrapperType)
     assert isinstance(make_request_ids(has_gil=False), FunctionType)
+
+
+@pytest.mark.parametrize("has_gil", [True, False])
+def test_request_ids_start_anew_after_the_last(monkeypatch: pytest.MonkeyPatch, has_gil: bool) -> None:
+    monkeypatch.setattr(host, "_MOST_IDS", 3)
+    next_id = make_request_ids(has_gil=has_gil)
+    assert [next_id() for _ in range(7)] == [1, 2, 3, 1, 2, 3, 1]
 
 
 # --- files, the date, sockets ---
