@@ -54,9 +54,11 @@ class Series:
 
     @property
     def each(self) -> float | None:
-        """What each further thing costs, between the lowest and the highest number."""
-        low, high = min(self.values, default=0), max(self.values, default=0)
-        return (self.values[high] - self.values[low]) / (high - low) if self.is_total and high > low else None
+        """What each further thing costs, between the two highest numbers: the first often costs more."""
+        if not self.is_total or len(self.values) < 2:
+            return None
+        low, high = sorted(self.values)[-2:]
+        return (self.values[high] - self.values[low]) / (high - low)
 
 
 def measure(*, quick: bool) -> list[Series]:

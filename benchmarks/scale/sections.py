@@ -77,7 +77,7 @@ SECTIONS: Final = {
         "Tasks", tuple(_case(operation, tasks=tasks) for operation in ("find_one", "mixed") for tasks in ALL_TASKS)
     ),
     "b": Section(
-        "Processes", tuple(_case("find_one", f"{count} client processes", processes=count) for count in PROCESSES)
+        "Processes", tuple(_case("find_one", f"client processes: {count}", processes=count) for count in PROCESSES)
     ),
     "c": Section("Size of the reply", tuple(_case(f"reply_{size}") for size in SIZES)),
     "d": Section(
