@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
+from benchmarks.instructions.counting import CountingError
 from benchmarks.processes import ask, serving
 from benchmarks.scale import growth
 from benchmarks.scale.growth import Series
@@ -22,7 +25,7 @@ def test_what_each_further_thing_costs(values: dict[int, float], is_total: bool,
 
 
 def test_without_valgrind_only_bytes_and_cpu_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(growth.shutil, "which", lambda name: None if name == "vgdb" else name)
+    monkeypatch.setattr(shutil, "which", lambda name: None if name == "vgdb" else name)
     for function in ("_connection", "_waiter", "_member"):
         monkeypatch.setattr(growth, function, lambda *arguments: float(arguments[-1]))
     found = growth.measure(quick=False)
@@ -32,7 +35,7 @@ def test_without_valgrind_only_bytes_and_cpu_are_measured(monkeypatch: pytest.Mo
 
 def test_a_series_that_fails_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_number: int) -> float:
-        raise growth.CountingError("the client ended early")
+        raise CountingError("the client ended early")
 
     assert growth._series("x", "bytes", "waiters", (1,), fail) == Series(
         "x", "bytes", "waiters", why="the client ended early"
