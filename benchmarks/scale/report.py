@@ -128,7 +128,13 @@ def _draw(axis: Any, lines: Mapping[str, Sequence[tuple[int, float]]], tasks: Se
     places = dict(zip(ends, spread(list(ends.values()), 0.075), strict=True))
     for arm, points in lines.items():
         at_text = (transform.transform(points[-1])[0] + 0.06, places[arm])
-        leader = {"arrowstyle": "-", "color": (MARKS.get(arm) or mark(arm)).colour, "shrinkA": 1, "shrinkB": 4}
+        leader = {
+            "arrowstyle": "-",
+            "color": (MARKS.get(arm) or mark(arm)).colour,
+            "shrinkA": 1,
+            "shrinkB": 4,
+            "relpos": (0, 0.5),
+        }
         axis.annotate(
             arm,
             points[-1],
