@@ -10,6 +10,7 @@ from benchmarks import failover, prefetch
 from benchmarks.driver import command as driver
 from benchmarks.instructions import command as instructions
 from benchmarks.overload import abandoned, concurrency, oversubscribed, pile_up, standing_queue
+from benchmarks.scale import command as scale
 from benchmarks.speed import command as speed
 from benchmarks.speed import import_time, smoke, stalls, waiting_memory
 from benchmarks.storm import command as storm
@@ -32,6 +33,7 @@ BENCHMARKS: dict[str, Benchmark] = {
         name: (module.add_arguments, module.run, about)
         for name, module, about in (
             ("smoke", smoke, "the client's CPU per find_one: at most 2.2 times the bare protocol's"),
+            ("scale", scale, "more tasks, processes, members and bytes, TLS and compression, with a report and a plot"),
             ("driver", driver, "the public benchmark of drivers, with a report"),
             ("stalls", stalls, "the longest step that keeps the event loop busy: at most 50 ms"),
             ("waiting-memory", waiting_memory, "memory of operations that wait for a connection: at most 1 KB"),

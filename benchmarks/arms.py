@@ -208,7 +208,8 @@ def arm_uri(uri: str) -> str:
 # --- the bare protocol ---
 
 
-_BUFFER = 64 * 1024
+# Enough for the largest reply.
+_BUFFER = 128 * 1024
 _BODY = 21  # header, flag bits and section kind
 
 

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 DATABASE = "motorlite_test_benchmarks"
 COLLECTION = "point_reads"
 DOCUMENTS = 10_000
+# Replies of these sizes in bytes: so many documents of each follow the others in the collection.
+SIZES, EACH_SIZE = (100, 1_000, 10_000, 100_000), 50
 STRIDE = 7_919  # prime, hence coprime to DOCUMENTS: every walk visits all documents in a scattered order
 
 HEADER = struct.Struct("<iiii")
@@ -48,6 +50,22 @@ def document(number: int) -> dict[str, Any]:
     }
 
 
+def numbers_of(size: int) -> range:
+    """The `_id` of each document of that size."""
+    first = DOCUMENTS + SIZES.index(size) * EACH_SIZE
+    return range(first, first + EACH_SIZE)
+
+
+def sized(size: int, number: int) -> dict[str, Any]:
+    """A document of so many bytes. zlib makes the longer ones four to five times shorter."""
+    parts = [
+        {"name": f"part {at:06d}", "code": f"{(number + at) * 2_654_435_761 % 2**32:010d}", "stock": at % 97}
+        for at in range((size - 90) // 70)
+    ]
+    made = {"_id": number, "parts": parts, "rest": ""}
+    return {**made, "rest": "." * (size - len(bson.encode(made)))}
+
+
 def message(command: dict[str, Any], request_id: int) -> bytes:
     """An OP_MSG with a single section of kind 0."""
     body = bson.encode(command)
@@ -60,7 +78,7 @@ def find_messages() -> list[bytes]:
         message(
             {"find": COLLECTION, "filter": {"_id": number}, "limit": 1, "singleBatch": True, "$db": DATABASE}, number
         )
-        for number in range(DOCUMENTS)
+        for number in range(numbers_of(SIZES[-1]).stop)
     ]
 
 

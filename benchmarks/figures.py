@@ -80,6 +80,23 @@ class Summary:
         )
 
 
+def together(answers: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The figures of processes that worked at the same time: sums, the median p50 and the worst p99.
+
+    Empty if there is no process, or one of them has no figures.
+    """
+    if len(answers) < 2 or not all(answers):
+        return answers[0] if len(answers) == 1 else {}
+    of = {name: [answer[name] for answer in answers] for name in answers[0]}
+    return {
+        "operations": sum(of["operations"]),
+        "seconds": max(of["seconds"]),
+        "cpu_seconds": sum(of["cpu_seconds"]),
+        "p50": statistics.median(of["p50"]),
+        "p99": max(of["p99"]),
+    }
+
+
 def percentile(ordered: Sequence[float], share: float) -> float:
     """The smallest value that at least `share` of the ordered values do not exceed."""
     if not ordered:

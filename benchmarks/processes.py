@@ -13,6 +13,8 @@ from queue import Empty, Queue
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Self
 
+from benchmarks.figures import together
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping
 
@@ -62,6 +64,8 @@ class Child:
             self._input.write(self.encode(message))
             self._input.flush()
         except BrokenPipeError:
+            # It may have said why.
+            self.receive(5.0)
             raise self.error(f"{self.name} has ended") from None
 
     def encode(self, message: Any) -> bytes:
@@ -127,10 +131,13 @@ def serving(module: str, *arguments: str) -> Iterator[int]:
 
 
 class Arms:
-    """A process for each arm, and what they have answered: an arm that fails is left out altogether."""
+    """A process for each arm, and what they have answered: an arm that fails is left out altogether.
 
-    def __init__(self, arguments: Mapping[str, tuple[str, ...]]) -> None:
-        self._children = {arm: Child(arm, *words) for arm, words in arguments.items()}
+    Where `copies` are given, an arm has so many processes, which may be asked together.
+    """
+
+    def __init__(self, arguments: Mapping[str, tuple[str, ...]], copies: int = 1) -> None:
+        self._children = {arm: [Child(arm, *words) for _ in range(copies)] for arm, words in arguments.items()}
         # What the rounds have found; each has the name of its arm.
         self.results: list[Any] = []
         self.failures: dict[str, str] = {}
@@ -141,29 +148,32 @@ class Arms:
         at = number % len(arms) if arms else 0
         return arms[at:] + arms[:at]
 
-    def ask(self, arm: str, limit: float, **request: Any) -> dict[str, Any]:
+    def ask(self, arm: str, limit: float, copies: int = 1, **request: Any) -> dict[str, Any]:
         """Run one round of at most `limit` seconds; empty if the arm failed, or does not have the operation."""
-        child = self._children.get(arm)
-        if child is None:
-            return {}
+        children = self._children.get(arm, [])[:copies]
         try:
-            child.send(request)
-            found: dict[str, Any] = child.receive(limit)
+            for child in children:
+                child.send(request)
+            return together([child.receive(limit) for child in children])
         except ChildFailedError as error:
-            say(f"{error}; {arm} is left out")
-            self.failures[arm] = str(error)
-            self._children.pop(arm).kill()
-            # The medians of an arm that failed midway are not comparable.
-            self.results = [one for one in self.results if one.arm != arm]
+            self.leave_out(arm, str(error))
             return {}
-        return found
+
+    def leave_out(self, arm: str, why: str) -> None:
+        """End an arm. The medians of one that failed midway are not comparable."""
+        say(f"{why}; {arm} is left out")
+        self.failures[arm] = why
+        for child in self._children.pop(arm):
+            child.kill()
+        self.results = [one for one in self.results if one.arm != arm]
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_exc: object) -> None:
-        for child in self._children.values():
-            child.close()
+        for children in self._children.values():
+            for child in children:
+                child.close()
 
 
 def say(line: str) -> None:

@@ -32,11 +32,16 @@ def main() -> None:
     from benchmarks.instructions.marks import TARGETS, Recorder
     from benchmarks.instructions.workloads import ARMS, operations, uri
 
+    if order.listeners:
+        from motorlite import monitoring
+
+        for _ in range(order.listeners):
+            monitoring.register(monitoring.CommandListener())
     arm = ARMS[order.arm]
     recorder = Recorder()
     missing = recorder.install(TARGETS) if order.parts else []
     run = Run(order, recorder, lambda driver: operations(driver, order.documents)[order.operation])
-    arm.loop.run(partial(run.perform, arm, uri(order.port)))
+    arm.loop.run(partial(run.perform, arm, uri(order.port, order.members)))
     print(json.dumps({"marks": recorder.marks[run.before :], "missing": missing}), flush=True)
     os._exit(0)  # nothing of the interpreter's end is of interest
 

@@ -41,6 +41,10 @@ class Job:
     samples: int
     # The checkout whose motorlite runs.
     root: Path = ROOT
+    # Of a replica set; 0: a standalone server.
+    members: int = 0
+    # Of commands, which do nothing.
+    listeners: int = 0
 
     def count(self) -> list[float]:
         """Instructions per operation, of each sample."""
@@ -58,7 +62,7 @@ class Job:
         order = {**asdict(self), "each": each, "samples": samples, "parts": parts}
         with (
             tempfile.TemporaryDirectory() as folder,
-            serving("benchmarks.instructions.peer", str(self.documents)) as port,
+            serving("benchmarks.instructions.peer", str(self.documents), "--members", str(self.members)) as port,
         ):
             client = subprocess.Popen(
                 [

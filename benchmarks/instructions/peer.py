@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import bson
@@ -28,7 +29,15 @@ from benchmarks.documents import (
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+HELLOS, REPLICA_SET = (b"hello", b"isMaster", b"ismaster"), "rs0"
 COMMAND_NAME = 26  # where the name of the first field begins in a command without a sequence before it
+
+
+def hello_of(own: int, ports: list[int]) -> dict[str, Any]:
+    """What a member of a replica set says; the first is the primary."""
+    hosts, is_primary = [f"127.0.0.1:{port}" for port in ports], own == ports[0]
+    writable = {"isWritablePrimary": is_primary, "ismaster": is_primary, "secondary": not is_primary}
+    return {**HELLO, **writable, "setName": REPLICA_SET, "hosts": hosts, "primary": hosts[0], "me": f"127.0.0.1:{own}"}
 
 
 def replies(documents: int) -> dict[bytes, bytes]:
@@ -36,9 +45,7 @@ def replies(documents: int) -> dict[bytes, bytes]:
     batch = [document(number) for number in range(documents)]
     cursor = {"firstBatch": batch, "id": 0, "ns": f"{DATABASE}.{COLLECTION}"}
     bodies: dict[bytes, dict[str, Any]] = {
-        b"hello": HELLO,
-        b"isMaster": HELLO,
-        b"ismaster": HELLO,
+        **dict.fromkeys(HELLOS, HELLO),
         b"find": {"cursor": cursor, "ok": 1.0},
         b"aggregate": {"cursor": cursor, "ok": 1.0},
         b"insert": {"n": documents, "ok": 1.0},
@@ -82,11 +89,18 @@ class Peer(asyncio.Protocol):
         return reply_to(message, self._bodies.get(name) or bson.encode({"ok": 1.0}))
 
 
-async def serve(documents: int, silent: Collection[bytes]) -> None:
-    loop, bodies, ended = asyncio.get_running_loop(), replies(documents), asyncio.Event()
+async def serve(documents: int, silent: Collection[bytes], members: int) -> None:
+    loop, ended = asyncio.get_running_loop(), asyncio.Event()
     loop.add_reader(sys.stdin.fileno(), ended.set)  # nothing is ever written to it
-    server = await loop.create_server(lambda: Peer(bodies, silent), "127.0.0.1", 0, backlog=20_000)
-    print(server.sockets[0].getsockname()[1], flush=True)
+    servers: dict[int, dict[bytes, bytes]] = {}
+    for _ in range(max(1, members)):
+        bodies = replies(documents)
+        server = await loop.create_server(partial(Peer, bodies, silent), "127.0.0.1", 0, backlog=20_000)
+        servers[server.sockets[0].getsockname()[1]] = bodies
+    if members:
+        for port, bodies in servers.items():
+            bodies |= dict.fromkeys(HELLOS, bson.encode(hello_of(port, [*servers])))
+    print(next(iter(servers)), flush=True)
     await ended.wait()
 
 
@@ -94,8 +108,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("documents", type=int, help="the size of a batch")
     parser.add_argument("--silent", nargs="*", default=[], metavar="COMMAND", help="is never answered")
+    parser.add_argument("--members", type=int, default=0, help="of a replica set (default: 0, a standalone server)")
     arguments = parser.parse_args()
-    asyncio.run(serve(arguments.documents, [name.encode() for name in arguments.silent]))
+    asyncio.run(serve(arguments.documents, [name.encode() for name in arguments.silent], arguments.members))
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks import arms
 from benchmarks.documents import COLLECTION, document
+from benchmarks.instructions.peer import REPLICA_SET
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -48,9 +49,10 @@ def operations(driver: Driver, count: int) -> dict[str, Operation]:
     }
 
 
-def uri(port: int) -> str:
-    """The pool of the other benchmarks, and no heartbeats in the middle."""
-    return f"mongodb://127.0.0.1:{port}/?maxPoolSize=100&heartbeatFrequencyMS=3600000"
+def uri(port: int, members: int = 0) -> str:
+    """The pool of the other benchmarks, and no heartbeats in the middle; of a replica set, all members are read."""
+    nearest = f"&replicaSet={REPLICA_SET}&readPreference=nearest&localThresholdMS=60000" if members else ""
+    return f"mongodb://127.0.0.1:{port}/?maxPoolSize=100&heartbeatFrequencyMS=3600000{nearest}"
 
 
 ARMS = {

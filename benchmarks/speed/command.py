@@ -22,7 +22,7 @@ from benchmarks.speed.workloads import WORKLOADS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-WRITES: Final = [name for name, workload in WORKLOADS.items() if workload.is_write]
+WRITES: Final = [name for name, workload in WORKLOADS.items() if workload.is_write and workload.tasks]
 # A short run: few tasks, one short round. It shows that everything works, and says nothing about speed.
 QUICK: Final[dict[str, Any]] = {"tasks": [1, 50], "rounds": 1, "seconds": 0.2}
 POINT_TASKS: Final = (1, 8, 50, 500)
@@ -86,7 +86,7 @@ def _headline(found: dict[str, Any]) -> str:
 
 def add_bench(parser: argparse.ArgumentParser) -> None:
     """All operations at all numbers of tasks, with a report."""
-    _add_arguments(parser, [*WORKLOADS], None, Path("reports"))
+    _add_arguments(parser, [name for name, workload in WORKLOADS.items() if workload.tasks], None, Path("reports"))
 
 
 def add_point_reads(parser: argparse.ArgumentParser) -> None:

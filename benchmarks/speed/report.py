@@ -26,7 +26,7 @@ def tables(rounds: Sequence[Round]) -> Iterator[tuple[str, Rows]]:
     for operation, tasks in dict.fromkeys((one.operation, one.tasks) for one in rounds):
         best = best_peer(summaries, operation, tasks)
         rows = [
-            _row(summary, best, summaries.get((operation, FLOOR, tasks)))
+            row(summary, best, summaries.get((operation, FLOOR, tasks)))
             for summary in summaries.values()
             if (summary.operation, summary.tasks) == (operation, tasks)
         ]
@@ -89,7 +89,8 @@ def _joined(rounds: Sequence[Round], draw: Callable[[Rows], str], title: str) ->
     return "\n\n".join(f"{title.format(name)}\n{draw(rows)}" for name, rows in tables(rounds))
 
 
-def _row(summary: Summary, best: Summary | None, floor: Summary | None) -> tuple[str, ...]:
+def row(summary: Summary, best: Summary | None, floor: Summary | None) -> tuple[str, ...]:
+    """The cells below `HEAD`."""
     return (
         f"  {summary.arm}",
         f"{summary.rate.median:,.0f}" if summary.rate.median >= 100 else f"{summary.rate.median:.2f}",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pymongo
 
 from benchmarks.arms import ARMS, POOL_SIZE
-from benchmarks.documents import COLLECTION, DATABASE, DOCUMENTS, document
+from benchmarks.documents import COLLECTION, DATABASE, DOCUMENTS, SIZES, document, numbers_of, sized
 from benchmarks.figures import Round
 from benchmarks.processes import Arms, say
 from benchmarks.speed.targets import EARLIER, SUBJECT
@@ -31,10 +31,16 @@ class Run(Arms):
     """The arms, one of which may be motorlite from another checkout, and their rounds so far."""
 
     def __init__(
-        self, arms: Sequence[str], uri: str, before: Path | None = None, *, clean: Callable[[], None] = lambda: None
+        self,
+        arms: Sequence[str],
+        uri: str,
+        before: Path | None = None,
+        *,
+        clean: Callable[[], None] = lambda: None,
+        copies: int = 1,
     ) -> None:
         earlier = {} if before is None else {EARLIER: (MODULE, SUBJECT, uri, str(before))}
-        super().__init__({**{arm: (MODULE, arm, uri) for arm in arms}, **earlier})
+        super().__init__({**{arm: (MODULE, arm, uri) for arm in arms}, **earlier}, copies)
         # Removes what earlier rounds have written.
         self._clean = clean
 
@@ -47,13 +53,26 @@ class Run(Arms):
         """Run the rounds of all operations, each at its number of tasks; `extent` is `seconds` or `operations`."""
         for number in range(rounds):
             for operation, tasks in plan:
-                if WORKLOADS[operation].is_write:
-                    self._clean()  # for all arms together: a server is slow after a drop
-                for arm in self.turns(number):
-                    limit = extent.get("seconds", 0) + GRACE
-                    if figures := self.ask(arm, limit, operation=operation, tasks=tasks, **extent):
-                        self.results.append(Round(operation, arm, tasks, number + 1, **figures))
+                self.once(operation, tasks, number, extent)
             say(f"round {number + 1} of {rounds} done")
+
+    def once(
+        self,
+        operation: str,
+        tasks: int,
+        number: int,
+        extent: Mapping[str, float],
+        *,
+        title: str = "",
+        copies: int = 1,
+    ) -> None:
+        """Run a round of each arm, with so many of its processes; `title` is the operation's name in the results."""
+        if WORKLOADS[operation].is_write:
+            self._clean()  # for all arms together: a server is slow after a drop
+        for arm in self.turns(number):
+            limit = extent.get("seconds", 0) + GRACE
+            if figures := self.ask(arm, limit, copies, operation=operation, tasks=tasks, **extent):
+                self.results.append(Round(title or operation, arm, tasks, number + 1, **figures))
 
 
 def present(arms: Sequence[str], known: Mapping[str, Arm] = ARMS) -> tuple[list[str], dict[str, str]]:
@@ -91,8 +110,8 @@ def server(uri: str | None) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def documents(uri: str, *, many: bool) -> Iterator[tuple[str, Callable[[], None]]]:
-    """Insert the documents for the run, if `many` those of long cursors too.
+def documents(uri: str, *, many: bool = False, all_sizes: bool = False) -> Iterator[tuple[str, Callable[[], None]]]:
+    """Insert the documents for the run; if `many` those of long cursors too, if `all_sizes` those of `SIZES`.
 
     Yields the server's version, and what removes the documents written by a round.
     """
@@ -105,6 +124,8 @@ def documents(uri: str, *, many: bool) -> Iterator[tuple[str, Callable[[], None]
 
         client.drop_database(DATABASE)
         database[COLLECTION].insert_many(document(number) for number in range(DOCUMENTS))
+        if all_sizes:
+            database[COLLECTION].insert_many(sized(size, number) for size in SIZES for number in numbers_of(size))
         if many:
             database[MANY].insert_many((document(number) for number in range(MANY_DOCUMENTS)), ordered=False)
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from benchmarks.documents import COLLECTION, DOCUMENTS, document
+from benchmarks.documents import COLLECTION, DOCUMENTS, SIZES, document, numbers_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -20,20 +20,27 @@ MANY, WRITTEN = "many", "written"
 MANY_DOCUMENTS: Final = 100_000
 FOUND, BULK, INSERTED = 10, 1000, 20_000
 ALL_TASKS = (1, 8, 50, 500, 10_000)
+# How many of twenty operations are which.
+MIXTURE: Final = {"find_one": 14, "update_one": 3, "insert_one": 2, "find_10": 1}
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """An operation, and how many tasks it makes sense with."""
+    """An operation, and how many tasks `bench` measures it with; without any, only `scale` does."""
 
     name: str
     title: str
-    tasks: tuple[int, ...]
+    tasks: tuple[int, ...] = ()
     is_write: bool = False
 
     def at(self, tasks: int) -> str:
         """The operation at a number of tasks, as a title."""
-        return f"{self.title}, {tasks:,} task{'s' if tasks > 1 else ''}"
+        return at(self.title, tasks)
+
+
+def at(title: str, tasks: int) -> str:
+    """An operation at a number of tasks, as a title."""
+    return f"{title}, {tasks:,} task{'s' if tasks > 1 else ''}"
 
 
 WORKLOADS: Final = {
@@ -48,6 +55,8 @@ WORKLOADS: Final = {
         Workload("replace_one", "replace_one by _id", (1, 50), is_write=True),
         Workload("bulk_write", f"bulk_write of {BULK} inserts", (1,), is_write=True),
         Workload("insert_many", f"insert_many of {INSERTED:,} documents", (1,), is_write=True),
+        Workload("mixed", "mixed operations", is_write=True),
+        *(Workload(f"reply_{size}", f"find_one, a reply of {size / 1000:g} KB") for size in SIZES),
     )
 }
 
@@ -60,7 +69,26 @@ def performers(driver: Driver) -> dict[str, Perform]:
         if found is None or found["_id"] != number:
             raise ValueError(f"asked for document {number}, got {found!r}")
 
-    return {"find_one": find_one, **({} if driver.database is None else _others(driver))}
+    def reply(size: int) -> Perform:
+        numbers = numbers_of(size)
+
+        async def perform(number: int) -> None:
+            await find_one(numbers[number % len(numbers)])
+
+        return perform
+
+    found = {"find_one": find_one, **{f"reply_{size}": reply(size) for size in SIZES}}
+    return found if driver.database is None else {**found, **_mixed({**found, **_others(driver)})}
+
+
+def _mixed(known: dict[str, Perform]) -> dict[str, Perform]:
+    """The workloads, and a mixture of some of them: each task performs all twenty in turn, scattered."""
+    each = [known[name] for name, share in MIXTURE.items() for _ in range(share)]
+
+    async def mixed(number: int) -> None:
+        await each[number * 7 % len(each)](number)
+
+    return {**known, "mixed": mixed}
 
 
 def _others(driver: Driver) -> dict[str, Perform]:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from benchmarks.figures import Round, Spread, align, judge, markdown, percentile, summarise
+from benchmarks.figures import Round, Spread, align, judge, markdown, percentile, summarise, together
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,6 +22,16 @@ def rounds(arm: str, rates: Sequence[float], tasks: int = 50) -> list[Round]:
 @pytest.mark.parametrize(("share", "expected"), [(0.0, 1), (0.01, 1), (0.5, 50), (0.501, 51), (0.99, 99), (1.0, 100)])
 def test_a_percentile_is_one_of_the_values(share: float, expected: int) -> None:
     assert percentile(range(1, 101), share) == expected
+
+
+def test_processes_that_work_together_have_the_sum_of_their_work_and_the_worst_p99() -> None:
+    one = {"operations": 10, "seconds": 1.0, "cpu_seconds": 0.5, "p50": 0.1, "p99": 0.9}
+    other = {"operations": 30, "seconds": 2.0, "cpu_seconds": 0.25, "p50": 0.3, "p99": 0.4}
+    both = {"operations": 40, "seconds": 2.0, "cpu_seconds": 0.75, "p50": 0.2, "p99": 0.9}
+    assert together([one, other]) == pytest.approx(both)
+    assert together([{"score": 1}]) == {"score": 1}
+    assert together([one, {}]) == {}
+    assert together([]) == {}
 
 
 def test_nothing_has_no_percentile() -> None:

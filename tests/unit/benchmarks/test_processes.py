@@ -42,6 +42,18 @@ def test_a_module_that_fails_or_does_not_end(module: str, says: str) -> None:
         ask(module, limit=30 if module != "slow" else 0.4)
 
 
+@pytest.mark.usefixtures("modules")
+def test_a_process_that_has_ended_may_have_said_why() -> None:
+    with Child("x", "sorry") as child:
+        child._process.wait()
+        with pytest.raises(ChildFailedError, match="x: no such driver"):
+            child.send({"operation": "find_one"})
+    with Child("x", "bad") as child:
+        child._process.wait()
+        with pytest.raises(ChildFailedError, match="x has ended"):
+            child.send({"operation": "find_one"})
+
+
 # --- arms ---
 
 
@@ -91,6 +103,16 @@ def test_an_arm_that_fails_is_ended_and_left_out_altogether(log: list[Any], caps
     assert [arm for arm, _ in log].count("kill bad") == 1
     assert log[-1] == ("kill good", {})
     assert "broken; bad is left out" in capsys.readouterr().err
+
+
+def test_several_processes_of_an_arm_work_at_the_same_time(log: list[Any]) -> None:
+    with rounds.Run(["a", "b"], "uri", copies=3) as run:
+        run.once("find_one", 50, 0, {"seconds": 0.5}, title="two processes", copies=2)
+    assert [arm for arm, _ in log] == ["a", "a", "b", "b", *["kill a"] * 3, *["kill b"] * 3]
+    assert [(one.operation, one.arm, one.operations) for one in run.results] == [
+        ("two processes", "a", 20),
+        ("two processes", "b", 20),
+    ]
 
 
 def test_every_arm_is_warmed_up_with_10000_operations_before_any_is_measured(log: list[Any]) -> None:

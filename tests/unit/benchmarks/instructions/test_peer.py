@@ -1,13 +1,17 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
 
 import bson
+import pymongo
 import pytest
 
 from benchmarks.documents import HEADER, OP_QUERY, message
-from benchmarks.instructions.peer import Peer, replies
+from benchmarks.instructions.peer import Peer, hello_of, replies
+from benchmarks.instructions.workloads import uri
+from benchmarks.processes import serving
 
 
 class Transport(asyncio.Transport):
@@ -63,3 +67,24 @@ def test_the_first_hello_of_other_drivers_is_answered_in_kind() -> None:
     peer.data_received(HEADER.pack(16 + len(query), 9, 0, OP_QUERY) + query)
     assert HEADER.unpack_from(transport.written)[2:] == (9, 1)
     assert bson.decode(transport.written[36:])["isWritablePrimary"] is True
+
+
+def test_the_first_member_of_a_replica_set_is_the_primary() -> None:
+    first, second = (hello_of(port, [5, 7]) for port in (5, 7))
+    assert first["hosts"] == second["hosts"] == ["127.0.0.1:5", "127.0.0.1:7"]
+    assert (first["isWritablePrimary"], first["secondary"], first["me"]) == (True, False, "127.0.0.1:5")
+    assert (second["isWritablePrimary"], second["secondary"], second["me"]) == (False, True, "127.0.0.1:7")
+
+
+@pytest.mark.parametrize("members", [0, 3])
+def test_a_client_discovers_all_members(members: int) -> None:
+    with (
+        serving("benchmarks.instructions.peer", "1", "--members", str(members)) as port,
+        pymongo.MongoClient[dict[str, Any]](uri(port, members)) as client,
+    ):
+        client.admin.command("ping")
+        deadline = time.monotonic() + 10
+        while len(client.nodes) < members and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert len(client.nodes) == max(1, members)
+        assert client.topology_description.replica_set_name == ("rs0" if members else None)

@@ -25,7 +25,9 @@ def arguments(*words: str, add: Add = command.add_bench) -> argparse.Namespace:
 
 def test_the_defaults_are_those_of_a_verdict() -> None:
     found = arguments()
-    assert (found.operations, found.tasks, found.rounds) == ([*WORKLOADS], None, 5)
+    assert (found.tasks, found.rounds) == (None, 5)
+    # Mixtures and sizes belong to `scale`.
+    assert set(WORKLOADS) - {*found.operations} == {"mixed", *(f"reply_{10**power}" for power in (2, 3, 4, 5))}
     assert {"bare", "motorlite", "motorlite-uvloop", "motorlite-trio", "pymongo", "motor", "mongojet"} == set(
         found.arms
     )

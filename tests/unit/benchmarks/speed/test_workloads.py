@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any
 
 import pytest
 
 from benchmarks.arms import Driver
+from benchmarks.documents import EACH_SIZE, numbers_of
+from benchmarks.speed.worker import walk
 from benchmarks.speed.workloads import BULK, INSERTED, WORKLOADS, performers
 
 
@@ -68,7 +71,36 @@ def test_a_driver_can_do_all_workloads() -> None:
 
 def test_what_a_driver_cannot_do_is_missing() -> None:
     assert set(WORKLOADS) - set(performers(driver(models=None))) == {"bulk_write"}
-    assert set(performers(Driver(find_one))) == {"find_one"}
+    replies = {"reply_100", "reply_1000", "reply_10000", "reply_100000"}
+    assert set(performers(Driver(find_one))) == {"find_one", *replies}
+
+
+def test_twenty_mixed_operations_have_all_shares() -> None:
+    mixing = driver()
+    read: list[int] = []
+
+    async def find_one(query: Any) -> Any:
+        read.append(query["_id"])
+        return {"_id": query["_id"]}
+
+    perform = performers(replace(mixing, find_one=find_one))["mixed"]
+    for number in islice(walk(3), 20):
+        asyncio.run(perform(number))
+    calls = mixing.database["written"].calls
+    assert (len(read), calls.count("write"), calls.count("find")) == (14, 5, 1)
+
+
+def test_a_reply_has_a_document_of_its_size() -> None:
+    read: list[int] = []
+
+    async def find_one(query: Any) -> Any:
+        read.append(query["_id"])
+        return {"_id": query["_id"]}
+
+    perform = performers(Driver(find_one))["reply_1000"]
+    for number in range(2 * EACH_SIZE):
+        asyncio.run(perform(number))
+    assert read == [*numbers_of(1000), *numbers_of(1000)]
 
 
 def test_results_may_be_dictionaries() -> None:
