@@ -100,6 +100,23 @@ class Progress(enum.Enum):
     """What its reply says."""
 
 
+class DocumentView(RawBSONDocument):
+    """A document whose largest value, which is binary data, has not been copied out of its reply.
+
+    As a document class for decoding it asks for such documents. Others of a reply, without such a value, are dicts.
+    """
+
+    __slots__ = ("fields",)
+
+    # The document, with a memoryview of the reply's buffer as its largest value. It keeps all of the buffer alive.
+    fields: Document
+
+    @property
+    def raw(self) -> bytes:
+        """The document's bytes, copied: listeners may keep them."""
+        return bytes(super().raw)
+
+
 # Estimates how large a document is once it is encoded.
 
 # No message is larger, so it makes no difference by how much.

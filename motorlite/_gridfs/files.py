@@ -106,7 +106,7 @@ class Layout:
         """The bytes of a chunk, counted from 0."""
         return self.chunk_size if number < self.count - 1 else self.length - self.chunk_size * (self.count - 1)
 
-    def data_of(self, chunk: Mapping[str, Any], number: int) -> bytes:
+    def data_of(self, chunk: Mapping[str, Any], number: int) -> bytes | memoryview:
         """The data of a chunk that should have this number.
 
         Raises:
@@ -131,8 +131,10 @@ class Layout:
             raise CorruptGridFile(f"after its {self.count} chunks the file has another: number {chunk.get('n')!r}")
 
 
-def _data(chunk: Mapping[str, Any], number: int) -> bytes:
+def _data(chunk: Mapping[str, Any], number: int) -> bytes | memoryview:
     data = chunk.get("data")
+    if isinstance(data, memoryview):
+        return data
     if not isinstance(data, bytes):
         raise CorruptGridFile(f"the data of chunk {number} is not binary but of type {type(data).__name__}")
     return data if type(data) is bytes else bytes(data)
@@ -305,19 +307,33 @@ SLICE: Final = 64 * 1024
 """The bytes that are divided into lines at once."""
 
 
+# Bytes. Less content is joined at once.
+_JOINED: Final = 8 * 1024 * 1024
+# The memory for content is at most this many times what has arrived.
+_GROWTH: Final = 16
+
+
 class Piece:
-    """Bytes and a position in them. `move` may go back as well, as far as the chunk goes."""
+    """Bytes and a position in them. `move` may go back as well, as far as the chunk goes.
+
+    They may be a view of the reply that they came with, until `own` is called.
+    """
 
     __slots__ = ("_data", "_start")
 
-    def __init__(self, data: bytes = b"") -> None:
+    def __init__(self, data: bytes | memoryview = b"") -> None:
         self._data = data
         self._start = 0
 
     def __len__(self) -> int:
         return len(self._data) - self._start
 
-    def take(self, size: int) -> bytes:
+    def own(self) -> bytes:
+        """Copy the bytes, unless they are no view, so that the reply can be freed. Return them."""
+        self._data = data = bytes(self._data)
+        return data
+
+    def take(self, size: int) -> bytes | memoryview:
         """The next `size` bytes, or all that are left."""
         data, start = self._data, self._start
         self._start = end = min(start + size, len(data))
@@ -325,7 +341,7 @@ class Piece:
 
     def line_size(self, size: int) -> int:
         """How many of the next `size` bytes belong to this line."""
-        end = self._data.find(b"\n", self._start, self._start + size)
+        end = self.own().find(b"\n", self._start, self._start + size)
         return min(size, len(self)) if end < 0 else end + 1 - self._start
 
     def move(self, offset: int) -> bool:
@@ -335,6 +351,45 @@ class Piece:
             return False
         self._start = start
         return True
+
+
+class Content:
+    """Joins the pieces of a file's content.
+
+    Beyond some size they are copied as they come, so that the replies that they are in need not be kept. The memory for
+    that never is many times what has come.
+
+    Args:
+        size: The bytes of all pieces; 0 if that is not known.
+    """
+
+    __slots__ = ("_arrived", "_copied", "_pieces", "_size")
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._arrived = 0
+        self._pieces: list[bytes | memoryview] = []
+        self._copied: io.BytesIO | None = None
+
+    def add(self, piece: bytes | memoryview) -> None:
+        """Add the next piece."""
+        if self._copied is not None:
+            self._copied.write(piece)
+            return
+        self._pieces.append(piece)
+        self._arrived += len(piece)
+        if self._size > _JOINED and _GROWTH * self._arrived >= self._size:
+            # It writes into these bytes, and returns them in the end, while nothing else refers to them. Of so many, a
+            # system allocates only what is written.
+            self._copied = io.BytesIO(bytes(self._size))
+            self._copied.writelines(self._pieces)
+            self._pieces = []
+
+    def all(self) -> bytes:
+        """Return the content."""
+        if self._copied is not None:
+            return self._copied.getvalue()
+        return bytes(self._pieces[0]) if len(self._pieces) == 1 else b"".join(self._pieces)
 
 
 class Lines:

@@ -11,13 +11,16 @@ from motorlite._api.handles import AsyncCollection
 from motorlite._api.time_limits import within
 from motorlite._base.arguments import converted, instance, integer
 from motorlite._base.deadline import NO_DEADLINE
+from motorlite._base.values import DocumentView
 from motorlite._gridfs.errors import CorruptGridFile
-from motorlite._gridfs.files import SLICE, Lines, Piece, StoredFile, equal, layout_of
+from motorlite._gridfs.files import SLICE, Content, Lines, Piece, StoredFile, equal, layout_of
 from motorlite._gridfs.store import Store, check_session
 from motorlite.errors import CursorNotFound, InvalidOperation, PyMongoError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
+
+    from bson.codec_options import CodecOptions
 
     from motorlite._api.cursors.cursor import AsyncCursor
     from motorlite._api.session import AsyncClientSession
@@ -30,6 +33,8 @@ if TYPE_CHECKING:
 
 # Bytes of the chunks that are asked for at once: a batch. The server never sends more than 16 MiB.
 _READ_AHEAD: Final = 8 * 1024 * 1024
+# Bytes of a chunk from which on its data is not copied out of the batch before it is asked for.
+_LARGE_CHUNK: Final = 128 * 1024
 
 
 @dataclass(slots=True, eq=False)
@@ -54,6 +59,10 @@ class ChunkReader:
     _is_closed: bool = False
 
     def __post_init__(self) -> None:
+        # Listeners get the usual documents.
+        if self._layout.chunk_size >= _LARGE_CHUNK and not self._chunks._core.executor.reports.publish_command:
+            views: CodecOptions[Any] = self._chunks.codec_options.with_options(document_class=DocumentView)
+            self._chunks = self._chunks.with_options(views)
         self._cursor = self._open()
 
     def _open(self) -> AsyncCursor[Any]:
@@ -64,8 +73,8 @@ class ChunkReader:
         batch_size = min(self._layout.count - self.number, max(1, _READ_AHEAD // self._layout.chunk_size)) + 1
         return self._chunks.find(query, sort={"n": 1}, batch_size=batch_size, session=self._session)
 
-    async def next(self) -> bytes:
-        """Return the data of the next chunk. With the last one, the cursor is read to its end.
+    async def next(self) -> bytes | memoryview:
+        """Return the data of the next chunk, perhaps as a view of its batch. With the last one, the cursor ends.
 
         Raises:
             CorruptGridFile: The chunk is missing or of a wrong size, or there are too many.
@@ -94,7 +103,7 @@ class ChunkReader:
 
     async def _step(self) -> Mapping[str, Any] | None:
         async for chunk in self._cursor:
-            document: Mapping[str, Any] = chunk
+            document: Mapping[str, Any] = chunk.fields if isinstance(chunk, DocumentView) else chunk
             return document
         return None
 
@@ -321,24 +330,26 @@ class AsyncGridOut(StoredFile):
     async def _read(self, size: int, *, is_line: bool) -> bytes:
         left = max(0, self._known_layout().length - self._position)
         needed = left if size < 0 else min(size, left)
-        pieces: list[bytes] = []
+        content = Content(0 if is_line else needed)
         while needed:
             if not self._piece:
                 self._piece = await self._next_piece()
             piece = self._piece.take(self._piece.line_size(needed) if is_line else needed)
-            pieces.append(piece)
+            content.add(piece)
             needed -= len(piece)
             self._position += len(piece)
-            if is_line and piece.endswith(b"\n"):
+            if is_line and piece[-1:] == b"\n":
                 break
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+            del piece
+        self._piece.own()
+        return content.all()
 
     async def _read_lines(self, size: int) -> list[bytes]:
         left, lines = max(0, self._known_layout().length - self._position), Lines(size)
         while left and not lines.are_enough:
             if not self._piece:
                 self._piece = await self._next_piece()
-            data = self._piece.take(min(left, SLICE))
+            data = bytes(self._piece.take(min(left, SLICE)))
             taken = lines.add(data)
             self._piece.move(taken - len(data))
             self._position += taken
@@ -354,7 +365,7 @@ class AsyncGridOut(StoredFile):
     async def _read_chunk(self) -> bytes:
         if not self._piece and self._position < self._known_layout().length:
             self._piece = await self._next_piece()
-        data = self._piece.take(len(self._piece))
+        data = bytes(self._piece.take(len(self._piece)))
         self._position += len(data)
         return data
 
@@ -362,6 +373,7 @@ class AsyncGridOut(StoredFile):
         """Read the chunk of this position."""
         if self.closed:  # by another task, in the middle of this read
             raise ValueError("the file is closed")
+        self._piece = Piece()  # the end of a batch, all of which it may keep in memory
         layout = self._known_layout()
         number, offset = divmod(self._position, layout.chunk_size)
         if self._reader is not None and self._reader.number != number:

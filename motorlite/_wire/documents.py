@@ -22,6 +22,7 @@ from bson.errors import BSONError, InvalidBSON
 from bson.objectid import ObjectId
 from bson.raw_bson import RawBSONDocument
 
+from motorlite._base.values import DocumentView
 from motorlite.errors import ProtocolError
 
 if TYPE_CHECKING:
@@ -146,6 +147,8 @@ def decode_reply(
     try:
         if codec_options is DEFAULT_CODEC_OPTIONS:
             return _decode(body, codec_options)
+        if codec_options.document_class is DocumentView:
+            codec_options = plain_options(codec_options)
         if codec_options.document_class is dict and codec_options.type_registry == NO_TYPES:
             # Options for time zones, UUIDs and the like do not affect the reply itself: still one C call.
             return _decode_publicly(body, codec_options)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import bson
 
+from motorlite._base.values import DocumentView
 from motorlite._wire.documents import LENIENT, NO_TYPES, decode_reply, plain_options
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ _SIZE: Final = Struct("<I")
 _HEAD: Final = Struct("<i3si")
 _ELEMENT: Final = b"\x04v\0"
 _EMPTY: Final = b"\x05\0\0\0\0"
+# Binary data of the ordinary subtype: its type, and its value when it is empty.
+_BINARY, _NO_DATA = 0x05, b"\0\0\0\0\0"
 # An element of an array of documents: type and key.
 _NUMBERED: Final = re.compile(rb"\x03(0|[1-9]\d{0,8})\0")
 _DOCUMENT, _ARRAY = 0x03, 0x04
@@ -85,15 +88,27 @@ def decode_in_slices(
     if batch is None:
         return decode_reply(body, codec_options, fields)
     # After a wrong guess, part of a slice is decoded again. Code of the application must not see that.
-    guesses = codec_options.document_class is dict and not codecs
+    guesses = codec_options.document_class in (dict, DocumentView) and not codecs
+    plain = plain_options(codec_options)
+    views = codec_options if guesses and codec_options.document_class is DocumentView else None
+    if views is not None:
+        codec_options = plain
     try:
-        reply: dict[str, Any] = bson.decode(_without_batch(body, batch), plain_options(codec_options))
+        reply: dict[str, Any] = bson.decode(_without_batch(body, batch), plain)
         documents: list[Any] = reply["cursor"][batch.field]
         here, end = _Boundary(batch.start + 4, 0), batch.end - 1
         # What may still be decoded before the next yield.
         left = 0
         while here.position < end:
             large = _large_document(body, here, end) if guesses else None
+            if large is not None and views is not None:
+                start, stop = large
+                view = _view(body[start:stop], views, plain)
+                if view is not None:
+                    # Of a slice's length each, there are too few to take long.
+                    documents.append(view)
+                    here = _Boundary(stop, here.number + 1)
+                    continue
             cost = SLICE if large is None else _cost(body, *large)
             if cost > left:
                 yield reply
@@ -171,6 +186,28 @@ def _large_document(body: memoryview, here: _Boundary, end: int) -> tuple[int, i
     stop = start + _SIZE.unpack_from(body, start)[0]
     is_large = 2 * (stop - start) >= SLICE and stop <= end
     return (start, stop) if is_large and bytes(body[start + 5 : start + 10]) != b"$ref\0" else None
+
+
+def _view(document: memoryview, views: CodecOptions[Any], plain: CodecOptions[Any]) -> DocumentView | None:
+    """Return a document without a copy of its largest value, or None if that is not binary data, or too far behind."""
+    position, size = 4, len(document)
+    for _ in range(_FIRST_FIELDS):
+        element = _element(document, position)
+        if element is None:
+            return None
+        start, position = element.start + len(_NO_DATA), element.end
+        if 2 * (position - start) > size:
+            break
+    else:
+        return None
+    if element.kind != _BINARY or document[start - 1] or position >= size:
+        return None
+    rest = bytearray(b"".join((document[: element.start], _NO_DATA, document[position:])))
+    _SIZE.pack_into(rest, 0, len(rest))
+    view = DocumentView(document, views)
+    view.fields = bson.decode(bytes(rest), plain)
+    view.fields[element.key.decode()] = document[start:position]
+    return view
 
 
 def _cost(body: memoryview, start: int, stop: int) -> int:

@@ -8,6 +8,7 @@ import re
 from decimal import Decimal
 from functools import partial
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from bson.binary import Binary
@@ -17,7 +18,8 @@ from bson.regex import Regex
 from hypothesis import given
 from hypothesis import strategies as st
 
-from motorlite._gridfs.files import CHUNKS_INDEX, Layout, Lines, Piece, equal, has_index, layout_of
+from motorlite._gridfs import files
+from motorlite._gridfs.files import CHUNKS_INDEX, Content, Layout, Lines, Piece, equal, has_index, layout_of
 from motorlite.gridfs import AsyncGridOut, CorruptGridFile
 from tests.support.fake_core import fake_client
 
@@ -166,6 +168,43 @@ def test_a_document_that_makes_no_sense(field: str, value: Any) -> None:
 def test_a_whole_chunk_is_not_copied() -> None:
     data = b"abcdef"
     assert Piece(data).take(6) is data
+
+
+def test_a_view_is_not_copied_before_it_is_owned() -> None:
+    buffer = bytearray(b"ab\nc")
+    piece = Piece(memoryview(buffer))
+    piece.take(1)
+    with pytest.raises(BufferError):
+        buffer.clear()
+    assert piece.own() == b"ab\nc"
+    buffer.clear()
+    assert piece.take(piece.line_size(9)) == b"b\n"
+
+
+@pytest.mark.parametrize("joined", [0, 1000])
+@given(pieces=st.lists(st.binary(min_size=1, max_size=40), max_size=12))
+def test_content_is_all_of_its_pieces(joined: int, pieces: list[bytes]) -> None:
+    with patch.object(files, "_JOINED", joined):
+        content = Content(sum(map(len, pieces)))
+        for piece in pieces:
+            content.add(memoryview(piece))
+        found = content.all()
+    assert type(found) is bytes
+    assert found == b"".join(pieces)
+
+
+def test_large_content_needs_its_pieces_no_longer() -> None:
+    content, piece = Content(20_000_000), bytearray(2_000_000)
+    content.add(memoryview(piece))
+    piece.clear()  # it raises an error while there is a view
+    content.add(bytes(18_000_000))
+    assert content.all() == bytes(20_000_000)
+
+
+def test_memory_for_content_is_bounded_by_what_arrives() -> None:
+    content = Content(2**62)
+    content.add(b"x" * 1000)
+    content.add(b"y")
 
 
 @given(st.binary(max_size=30).map(lambda data: data.replace(b"x", b"\n")), st.lists(st.integers(1, 9)))

@@ -15,7 +15,10 @@ from motorlite._api import turns
 from motorlite._gridfs import grid_out
 from motorlite.errors import InvalidOperation, PyMongoError
 from motorlite.gridfs import AsyncGridOut, CorruptGridFile, NoFile
+from motorlite.monitoring import CommandSucceededEvent
 from motorlite.testing.scripted import failure
+from tests.support.events import Recorder
+from tests.support.stored_files import stored_files
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -386,3 +389,58 @@ async def test_what_lies_beyond_what_was_read_is_not_noticed(files: StoredFiles,
     files.chunks.pop()
     async with await bucket.open_download_stream(1) as stream:
         assert await stream.read(8) == b"abcdefgh"
+
+
+LARGE = bytes(range(256)) * 3000
+"""Three chunks of 256 KB: large enough that they are not copied out of their batch."""
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 8])
+async def test_large_chunks(
+    bucket: AsyncGridFSBucket, files: StoredFiles, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    monkeypatch.setattr(grid_out, "_READ_AHEAD", at_once * 256_000)
+    await bucket.upload_from_stream_with_id(1, "f", LARGE, 256_000)
+    async with await bucket.open_download_stream(1) as stream:
+        found = await stream.read()
+        assert type(found) is bytes
+        assert found == LARGE
+        await stream.seek(-100, os.SEEK_END)
+        assert await stream.read() == LARGE[-100:]
+        await stream.seek(255_990)
+        parts = [await stream.read(5), await stream.readchunk(), await stream.readline(), await stream.read(300_000)]
+        assert [type(part) for part in parts] == [bytes] * 4
+        position = 255_990 + sum(map(len, parts))
+        assert b"".join(parts) == LARGE[255_990:position]
+        assert await stream.readlines() == io.BytesIO(LARGE[position:]).readlines()
+    assert files.cursors == {}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"n": 7}, "chunk 1 of 3 is missing; the next one is 2"),
+        ({"data": LARGE[1:256_000]}, "chunk 1 of 3 has 255999 bytes instead of 256000"),
+        ({"data": "x" * 256_000}, "the data of chunk 1 is not binary but of type str"),
+    ],
+)
+async def test_a_large_chunk_that_does_not_fit(
+    bucket: AsyncGridFSBucket, files: StoredFiles, monkeypatch: pytest.MonkeyPatch, change: Any, message: str
+) -> None:
+    monkeypatch.setattr(grid_out, "_READ_AHEAD", 2_000_000)
+    await bucket.upload_from_stream_with_id(1, "f", LARGE, 256_000)
+    files.chunks[1].update(change)
+    async with await bucket.open_download_stream(1) as stream:
+        with pytest.raises(CorruptGridFile, match=message):
+            await stream.read()
+        assert stream.tell() == 0
+        assert await stream.read(256_000) == LARGE[:256_000]
+
+
+async def test_listeners_get_large_chunks_as_usual() -> None:
+    recorder = Recorder(CommandSucceededEvent)
+    async with stored_files(event_listeners=[recorder]) as (_, bucket, _client):
+        await bucket.upload_from_stream_with_id(1, "f", LARGE, 256_000)
+        assert await (await bucket.open_download_stream(1)).read() == LARGE
+    replies = [event.reply for event in recorder.events if event.command_name == "find"]
+    assert {type(chunk) for chunk in replies[-1]["cursor"]["firstBatch"]} == {dict}

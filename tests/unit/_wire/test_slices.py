@@ -10,8 +10,10 @@ from unittest.mock import patch
 
 import bson
 import pytest
+from bson.binary import Binary
 from bson.codec_options import DEFAULT_CODEC_OPTIONS, CodecOptions, TypeDecoder, TypeRegistry
 from bson.dbref import DBRef
+from bson.decimal128 import Decimal128
 from bson.errors import InvalidBSON
 from bson.int64 import Int64
 from bson.objectid import ObjectId
@@ -22,6 +24,7 @@ from bson.timestamp import Timestamp
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from motorlite._base.values import DocumentView
 from motorlite._wire import slices
 from motorlite._wire.documents import decode_reply
 from motorlite._wire.slices import decode_in_slices, decode_unread
@@ -406,3 +409,68 @@ def test_a_large_document_that_looks_like_a_reference_is_one() -> None:
 def test_documents_that_are_copied_share_a_slice(document: dict[str, Any], slices_: int) -> None:
     data = body([document] * 10)
     assert in_slices(data, size=100_000) == (bson.decode(data), slices_)
+
+
+# --- views ---
+
+
+VIEWS = CodecOptions(document_class=DocumentView)
+# What a batch of views may hold, and the fields that are views then.
+VIEWED: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "a chunk": ({"_id": ObjectId(), "files_id": "f", "n": 1, "data": b"x" * 100}, ["data"]),
+    "in front": ({"data": b"x" * 100, "n": 1, "more": {"a": [1]}}, ["data"]),
+    "another subtype": ({"_id": 1, "data": Binary(b"x" * 100, 5)}, []),
+    "text": ({"_id": 1, "data": "x" * 100}, []),
+    "too far behind": ({**dict.fromkeys("abcdefgh", 1), "data": b"x" * 100}, []),
+    "behind a document": ({"_id": {"a": 1}, "data": b"x" * 100}, ["data"]),
+    "behind a value of an odd type": ({"_id": Decimal128("1"), "data": b"x" * 100}, []),
+    "small": ({"_id": 1, "data": b"x"}, []),
+}
+
+
+def test_a_large_reference_is_no_view() -> None:
+    data = body([{"$ref": "c", "$id": 1, "data": b"x" * 100}] * 4)
+    assert in_slices(data, VIEWS)[0] == bson.decode(data)
+
+
+@pytest.mark.parametrize("case", VIEWED)
+def test_large_binary_data_is_not_copied(case: str) -> None:
+    document, names = VIEWED[case]
+    data = body([document] * 4)
+    found = in_slices(data, VIEWS)[0]["cursor"]["firstBatch"]
+    expected = bson.decode(data)["cursor"]["firstBatch"]
+    for view, whole in zip(found, expected, strict=True):
+        fields = view.fields if isinstance(view, DocumentView) else view
+        assert fields == whole
+        assert list(fields) == list(whole)
+        assert [name for name, value in fields.items() if isinstance(value, memoryview)] == names
+        # What listeners read and encode does not depend on the reply's buffer.
+        assert not names or (type(view.raw) is bytes and view.raw == bson.encode(whole))
+        assert not names or type(view[names[0]]) is bytes
+
+
+@pytest.mark.slow
+@settings(max_examples=100)
+@given(st.data())
+def test_a_corrupt_reply_with_views_has_the_outcome_that_it_has_whole(data: st.DataObject) -> None:
+    reply = bytearray(
+        body([{"_id": number, "files_id": "f", "n": number, "data": b"x" * SMALL} for number in range(5)])
+    )
+    for _ in range(data.draw(st.integers(1, 3))):
+        reply[data.draw(st.integers(0, len(reply) - 1))] = data.draw(st.integers(0, 255))
+
+    def plain() -> Any:
+        found = in_slices(bytes(reply), VIEWS)[0]
+        cursor = found.get("cursor")
+        batch = cursor.get("firstBatch") if isinstance(cursor, dict) else None
+        if isinstance(batch, list) and any(isinstance(one, DocumentView) for one in batch):
+            cursor["firstBatch"] = [_copied(one) for one in batch]
+        return found
+
+    assert outcome(plain) == outcome(decode_reply, memoryview(bytes(reply)), VIEWS, FIRST)
+
+
+def _copied(document: Any) -> Any:
+    if not isinstance(document, DocumentView):
+        return document
+    return {name: bytes(one) if isinstance(one, memoryview) else one for name, one in document.fields.items()}
