@@ -54,7 +54,7 @@ class Ticket:
 
 
 class _Defaults:
-    """Defaults of the fields that few requests set. They cost a request neither time nor memory."""
+    """Defaults of fields. Most requests never set them, and then they take no memory."""
 
     __slots__ = ()
 
@@ -64,7 +64,7 @@ class _Defaults:
     is_gated: bool = False
     # Makes the error of a request that the pool has refused, which the operation gets in one of the next steps.
     refusal: Callable[[], PyMongoError] | None = None
-    # The rest is for a configured wait queue. For these three, see `Ticket`.
+    # The rest is for a configured wait queue. `Ticket` explains the first three.
     priority: int = 50
     is_admitted: bool = False
     options: WaitQueue | None = None

@@ -116,7 +116,7 @@ def encode_parts(
 def encode_around_small(
     before: bytes, document: Any, behind: bytes, request_id: int, facts: ServerFacts
 ) -> bytes | None:
-    """Like `encode_parts`, for a command with one field in between, a small document. Return None for another one.
+    """Like `encode_parts`, for a command with one field in between, a small document. None: use `encode_parts`.
 
     `before` ends with the type and the name of that field.
     """
@@ -125,7 +125,7 @@ def encode_around_small(
         return None
     size = len(before) + len(own) + len(behind) + 4
     if size > facts.max_bson_object_size:
-        _check_size("command", size, facts.max_bson_object_size + _COMMAND_OVERHEAD)
+        return None  # `encode_parts` knows the limits
     return b"".join((start(START_SIZE + size, request_id, FIXED, size), before, own, behind))
 
 

@@ -58,7 +58,7 @@ class FrameStream(Protocol):
 
     @property
     def sent_nothing(self) -> bool:
-        """Whether the last request was cancelled or timed out before its first byte was written."""
+        """Whether the last request was cancelled, timed out or failed before its first byte was written."""
 
     async def exchange(self, data: bytes, until: float) -> bytes | bytearray:
         """Write `data` and wait for one message. No earlier message may be unread."""

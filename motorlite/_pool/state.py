@@ -232,7 +232,8 @@ class PoolState:
     def __init__(self, address: Address, options: PoolSettings) -> None:
         self.address: Address = address
         self._options = options
-        # At this many connections in use, the pool is full: requests can only wait for one of them.
+        # With this many connections in use, the pool has no others, neither idle nor pending nor connecting: requests
+        # can only wait for one of them.
         self._full_at = options.max_size or inf
         self._max_idle_time = inf if options.max_idle_time is None else options.max_idle_time
         self.phase: Phase = Phase.PAUSED
@@ -462,7 +463,7 @@ class PoolState:
             if is_waited_for and self.bounded is None and self.limit is None and not self.idle:
                 # Straight to the next request.
                 self._hand_out(connection, now)
-                if self.connecting:  # perhaps one for the request that was served
+                if self.connecting:  # the one begun for the request just served may go to another
                     self._establish_for_waiting()
                 return
             self.idle.append(connection)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 # call_at may run a callback up to the clock's resolution early.
 _EARLY: Final = 0.001
-# Bytes. The system takes a smaller request at once; of a larger one, the transport knows how much is unsent.
+# Bytes. The system usually takes a smaller request at once; of a larger one, the transport knows how much is unsent.
 _LARGE: Final = 16 * 1024
 
 
