@@ -255,14 +255,18 @@ def at_rest(world: World) -> list[str]:
     return wrong
 
 
-def kept(name: str, world: World) -> list[str]:
-    """What lives as long as a call, and should be gone without the collector."""
+def living() -> list[Any]:
+    """What lives as long as a call."""
+    return [one for one in gc.get_objects() if isinstance(one, (Run, Attempt, Session, ServerSession))]
+
+
+def kept(name: str, world: World, before: list[Any]) -> list[str]:
+    """What should be gone without the collector. Earlier tests of this process may have left what lived `before`."""
     if name in OF_A_CLIENT:
         return []
-    free = set(map(id, world.client._core.sessions._free))
-    kinds = (Run, Attempt, Session, ServerSession)
-    living = [type(one).__name__ for one in gc.get_objects() if isinstance(one, kinds) and id(one) not in free]
-    return [*living, *map(repr, garbage())]
+    known = {*map(id, world.client._core.sessions._free), *map(id, before)}
+    left = [type(one).__name__ for one in living() if id(one) not in known]
+    return [*left, *map(repr, garbage())]
 
 
 def tasks() -> int:
@@ -307,13 +311,14 @@ async def test_cancelled_at_each_await_point(name: str, late: bool, anyio_backen
     counted[f"{name}, {anyio_backend_name}, {'late' if late else 'at once'}"] = points
     wrong: list[str] = []
     for point in range(1, points + 1):
+        before = living()
         async with new_world() as world:
             with without_collector():
                 assert await cancel_at(lambda: SCENARIOS[name](world), point, late=late)
                 await anyio.sleep(60)
                 found = at_rest(world)
                 await use(world)
-                found += [*at_rest(world), *kept(name, world)]
+                found += [*at_rest(world), *kept(name, world, before)]
                 if tasks() > tasks_then:
                     found.append(f"{tasks() - tasks_then} tasks too many")
             wrong += [f"point {point} of {points}: {text}" for text in found]
