@@ -373,7 +373,7 @@ class AsyncGridOut(StoredFile):
         """Read the chunk of this position."""
         if self.closed:  # by another task, in the middle of this read
             raise ValueError("the file is closed")
-        self._piece = Piece()  # the end of a batch, all of which it may keep in memory
+        self._piece = Piece()  # the old one may keep its whole batch in memory
         layout = self._known_layout()
         number, offset = divmod(self._position, layout.chunk_size)
         if self._reader is not None and self._reader.number != number:
