@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 OPERATIONS: Final = 10_000
 QUERY: Final = {"_id": 1}
 TARGET: Final = 1024  # bytes
-# Until all tasks wait; seconds for each task.
-SETTLING: Final = 0.0003
+# All tasks wait once the process has used no CPU time to speak of for that long, twice in a row.
+QUIET: Final = 0.5  # seconds
+QUIET_CPU: Final = 0.005  # seconds
 
 
 async def weighed(arm: Arm, port: str, count: str) -> None:
@@ -44,7 +45,7 @@ async def weighed(arm: Arm, port: str, count: str) -> None:
         """Start so many tasks; go on once all of them wait."""
 
         async def go_on() -> None:
-            await loop.in_thread(partial(time.sleep, max(0.5, SETTLING * tasks)))
+            await loop.in_thread(settle)
             if not tracemalloc.is_tracing():
                 tracemalloc.start()
             gc.collect()
@@ -67,6 +68,15 @@ async def weighed(arm: Arm, port: str, count: str) -> None:
         weigh_operations = partial(beside, number, operate, finish)
         # The first wave opens all connections.
         await beside(2 * POOL_SIZE, operate, partial(beside, number, loop.forever, weigh_operations))
+
+
+def settle() -> None:
+    """Return once nothing has happened in this process for a while."""
+    quiet = 0
+    while quiet < 2:
+        before = time.process_time()
+        time.sleep(QUIET)
+        quiet = quiet + 1 if time.process_time() - before < QUIET_CPU else 0
 
 
 def run(arguments: argparse.Namespace) -> int:
