@@ -17,18 +17,19 @@ from __future__ import annotations
 
 from collections import deque
 from math import inf, log2
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from motorlite._retry.backoff import DEFAULT_RETRY_AFTER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 
 # Seconds after which an observation says nothing about the current load.
 _RECENT: Final = 5.0
 _KEPT: Final = 31
 _SORTED_EVERY: Final = 4
+_MOST_UNREAD: Final = 64
 # Patience is only considered while at least this fraction of callers gave up recently.
 _MANY: Final = 0.05
 _WEIGHT: Final = 1 / 32
@@ -37,6 +38,9 @@ _SHORTEST: Final = 0.001
 _MARGIN: Final = 1.1
 # A pending reply is overdue after this many seconds while no operation's duration is known.
 _UNKNOWN_DURATION: Final = 0.1
+
+# Seconds, loop time, and the magnitude of the caller's limit.
+Observation: TypeAlias = tuple[float, float, int | None]
 
 
 def urgency(limit: float) -> int | None:
@@ -66,6 +70,17 @@ class RecentTimes:
         self._latest = now
         self._changed += 1
 
+    def add_all(self, observed: Sequence[Observation]) -> None:
+        """Record observations, the oldest first."""
+        oldest, newest = observed[0][1], observed[-1][1]
+        if newest - min(oldest, self._latest) > _RECENT:
+            for seconds, now, _ in observed:
+                self.add(seconds, now)
+        else:
+            self._times.extend([seconds for seconds, _, _ in observed[-_KEPT:]])
+            self._latest = newest
+            self._changed += len(observed)
+
     def quantile(self, part: float, now: float) -> float | None:
         """Return the duration that the fraction `part` (below 1) stays under; None without recent observations."""
         if not self._times or now - self._latest > _RECENT:
@@ -84,7 +99,7 @@ class RecentTimes:
 class Pace:
     """The pace of one server and the patience of its callers."""
 
-    __slots__ = ("_by_urgency", "_connecting", "_durations", "_part_left", "_patience")
+    __slots__ = ("_by_urgency", "_connecting", "_durations", "_part_left", "_patience", "_unread")
 
     def __init__(self) -> None:
         self._durations = RecentTimes()
@@ -94,22 +109,48 @@ class Pace:
         self._connecting = RecentTimes()
         # Moving average: the fraction of callers that gave up among callers that waited or left a reply behind.
         self._part_left = 0.0
+        # What `worked` observed and no figure contains yet. A busy pool observes each operation, and reading many
+        # observations at once takes a quarter of the time.
+        self._unread: list[Observation] = []
 
     def worked(self, seconds: float, now: float, its_urgency: int | None) -> None:
         """Record that a connection was in use for `seconds` and its last reply arrived."""
-        self._part_left -= self._part_left * _WEIGHT
-        self.drained(seconds, now, its_urgency)
+        unread = self._unread
+        unread.append((seconds, now, its_urgency))
+        if len(unread) >= _MOST_UNREAD:
+            self._read()
 
-    def drained(self, seconds: float, now: float, its_urgency: int | None) -> None:
-        """Record that a late reply arrived `seconds` after its connection was checked out."""
+    def _read(self) -> None:
+        """Put what `worked` observed into the figures."""
+        unread, self._unread = self._unread, []
+        self._part_left *= (1.0 - _WEIGHT) ** len(unread)
+        if len(unread) < _SORTED_EVERY:
+            for one in unread:
+                self._add(*one)
+        elif unread:
+            self._durations.add_all(unread)
+            for its_urgency in {its_urgency for _, _, its_urgency in unread}:
+                self._of(its_urgency).add_all([one for one in unread if one[2] == its_urgency])
+
+    def _add(self, seconds: float, now: float, its_urgency: int | None) -> None:
         self._durations.add(seconds, now)
+        self._of(its_urgency).add(seconds, now)
+
+    def _of(self, its_urgency: int | None) -> RecentTimes:
+        """Return the durations of operations whose callers have limits of that magnitude."""
         times = self._by_urgency.get(its_urgency)
         if times is None:
             times = self._by_urgency[its_urgency] = RecentTimes()
-        times.add(seconds, now)
+        return times
+
+    def drained(self, seconds: float, now: float, its_urgency: int | None) -> None:
+        """Record that a late reply arrived `seconds` after its connection was checked out."""
+        self._read()
+        self._add(seconds, now, its_urgency)
 
     def left(self, seconds: float, now: float) -> None:
         """Record that a caller without a visible limit gave up `seconds` after it requested a connection."""
+        self._read()
         self._patience.add(seconds, now)
         self._part_left += (1.0 - self._part_left) * _WEIGHT
 
@@ -123,17 +164,22 @@ class Pace:
         This is slightly more than most operations take. The oldest waiter that qualifies is served first, so most
         waiters have just enough time left, and an operation that takes a moment longer would always be too late.
         """
+        self._read()
         times = self._by_urgency.get(its_urgency)
         return _MARGIN * (times.quantile(0.75, now) or 0.0) if times is not None else 0.0
 
     def patience(self, now: float) -> float:
         """Return how long callers without a visible limit wait; infinity unless many of them gave up recently."""
+        if self._part_left < _MANY:  # what is unread only makes it smaller
+            return inf
+        self._read()
         if self._part_left < _MANY:
             return inf
         return self._patience.quantile(0.25, now) or inf
 
     def mean(self, now: float) -> float:
         """Return the mean duration of recent operations; 0.0 if unknown."""
+        self._read()
         return self._durations.mean(now)
 
     def overdue_after(self, now: float) -> float:
@@ -142,6 +188,7 @@ class Pace:
         This is twice the duration of nearly all operations, because the load may just have increased, plus the duration
         of establishing a connection, because waiting that much longer costs the server less.
         """
+        self._read()
         usual = self._durations.quantile(0.9, now)
         if usual is None:
             return _UNKNOWN_DURATION

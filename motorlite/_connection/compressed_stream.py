@@ -13,7 +13,7 @@ from motorlite._wire.compression import Noop, announced_size, choose, compress, 
 from motorlite._wire.frames import REPLY_HEADROOM
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Awaitable, Iterable, Sequence
 
     from motorlite._net.runtime import FrameStream, Runtime
     from motorlite._wire.compression import Compressor
@@ -68,6 +68,11 @@ class CompressedStream:
     async def exchange(self, data: bytes, until: float) -> bytes | bytearray:
         frame = await self._stream.exchange(self._pack_now(data), until)
         return await self._unpack_large(frame) if self._is_large(frame) else self._unpack(frame)
+
+    request = exchange
+
+    def interrupted(self, waiting: Awaitable[bytes | bytearray]) -> None:
+        """Nothing to do: `exchange` keeps what arrives."""
 
     async def receive(self, until: float) -> bytes | bytearray:
         frame, self._kept = self._kept, None

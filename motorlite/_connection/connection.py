@@ -122,8 +122,11 @@ class Connection:
             AutoReconnect, ProtocolError: the exchange failed; the connection is closed.
             Exception: Python or the user's decoder rejected a value; `take_refused` returns the reply.
         """
+        waiting = None
         try:
-            frame = await self.stream.exchange(message, until)
+            waiting = self.stream.request(message, until)
+            frame = await waiting
+            waiting = None
             body = op_msg.sole_body(frame, request_id)
             if body is None:
                 reply = op_msg.parse(frame)
@@ -135,6 +138,9 @@ class Connection:
                 body = reply.body
         except BaseException as error:
             stream = self.stream
+            if waiting is not None:
+                stream.interrupted(waiting)
+                waiting = None  # it may hold the error, whose traceback references this frame
             self._learn_progress(stream)
             if isinstance(error, ProtocolError) or stream.is_closed or stream.has_unsent:
                 self._spoil(error)

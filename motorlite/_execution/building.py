@@ -490,10 +490,10 @@ class CommandBuilder:
                     session.server_session = server_session
             run.server_session = server_session
             if (
-                self._retry_writes
+                operation.kind is _WRITE
+                and self._retry_writes
                 and facts.supports_retryable_writes
                 and run.part is None
-                and operation.kind is _WRITE
                 and operation.is_retryable
             ):
                 server_session.transaction_number += 1

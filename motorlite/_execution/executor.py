@@ -128,14 +128,26 @@ class Executor:
             PyMongoError: The error that `classify.to_raise` selects among those of the attempts.
         """
         run = Run(operation, call)
-        obtain = self._obtain
         if call.session is not None:
             await self._join(run, call.session)
-            obtain = self._obtain_in_session
-        published = self.reports.started(run, self._now()) if self.reports.publish_operation else None
+        reports = self.reports
+        if not reports.levels:
+            reports.refresh()
+        published = reports.started(run, self._now()) if reports.publish_operation else None
         try:
             try:
-                reply = await obtain(run)
+                if call.deadline.scope_expires_at == -inf:  # already cancelled: raise before using a connection
+                    await self._sleep(0)
+                if call.session is not None:
+                    await self._wait_for_turn(run, call.session)
+                attempt = Attempt()
+                try:
+                    reply = await self._attempt(run, attempt)
+                    has_failed = False
+                except Exception as error:
+                    attempt.error, has_failed = error, True
+                if has_failed:  # not in the handler, where the retries' errors would refer to this one
+                    reply = await self._retry(run, attempt)
                 try:
                     result = operation.unacknowledged() if reply is None else operation.parse(reply)
                 except Exception as error:
@@ -147,6 +159,7 @@ class Executor:
                 block = degrading.fallback_of(operation, call)
                 if block is None:
                     raise
+                self._end_turn(run)  # the block may use the session
                 result = await degrading.answer(self.execute, run, block, error, opens=opens)
                 self.reports.degraded(run, block, error)
         except BaseException as error:
@@ -200,40 +213,39 @@ class Executor:
         if published is not None:
             published.succeeded(self._now())
 
-    async def _obtain_in_session(self, run: Run) -> Document | None:
-        """As `_obtain`, for an operation with a session that several tasks can use, which may have to wait its turn.
+    async def _wait_for_turn(self, run: Run, session: Session) -> None:
+        """Wait for the turn of an operation whose session several tasks can use, if its order matters.
 
         It does if it may get the session's next transaction number, unless the session is implicit: its operations
         follow one another anyway. The first operation of a transaction begins it on the server, which would refuse what
         an earlier write sends after that.
         """
-        session, operation = run.call.session, run.operation
-        assert session is not None
+        operation = run.operation
         if run.part is not None:
             needs_turn = run.part.is_first
         else:
             is_numbered = self._retry_writes and operation.kind is Kind.WRITE and operation.is_retryable
             needs_turn = is_numbered and not session.is_implicit
-        if not needs_turn:
-            return await self._obtain(run)
-        await self._take_turn(session, run.call.deadline)
-        try:
+        if needs_turn:
+            await self._take_turn(session, run.call.deadline)
+            run.has_turn = True
             self._retries.check_open()
-            return await self._obtain(run)
-        finally:
-            session.end_turn()
 
-    async def _obtain(self, run: Run) -> Document | None:
-        """Make attempts until one succeeds or the retries end. Return the reply, or None for unacknowledged writes."""
+    async def _retry(self, run: Run, attempt: Attempt) -> Document | None:
+        """Go on after a failed attempt, until one succeeds or the retries end.
+
+        Returns:
+            The reply, or None for unacknowledged writes.
+        """
         deadline = run.call.deadline
-        if not self.reports.levels:
-            self.reports.refresh()
-        if deadline.scope_expires_at == -inf:  # already cancelled: raise before using a connection
-            await self._sleep(0)
         while True:
-            attempt = Attempt()
             try:
-                reply = await self._attempt(run, attempt)
+                if attempt.error is None:
+                    return await self._attempt(run, attempt)
+                try:
+                    raise attempt.error
+                finally:
+                    attempt.error = None
             except PyMongoError as error:
                 if self._now() >= deadline.scope_expires_at:
                     # The caller's scope ends now. Raise its cancellation, not the server's error.
@@ -241,29 +253,24 @@ class Executor:
                 failure = None
                 try:
                     failure = await self._retries.follow(run, attempt, attempt.failed(run, error))
-                    if failure is None:
-                        continue
-                    if failure.reply is not None:
-                        # The write was applied. The operation interprets its write concern error.
-                        run.source, run.standing = failure.address, failure
-                        return failure.reply
-                    run.annotate(failure)
-                    if attempt.progress is _NOT_SENT:
-                        await self._sleep(0)  # a refused operation may not have yielded yet
-                    if failure.error is error:
-                        raise
-                    raise failure.error from error
+                    if failure is not None:
+                        if failure.reply is not None:
+                            # The write was applied. The operation interprets its write concern error.
+                            run.source, run.standing = failure.address, failure
+                            return failure.reply
+                        run.annotate(failure)
+                        if attempt.progress is _NOT_SENT:
+                            await self._sleep(0)  # a refused operation may not have yielded yet
+                        if failure.error is error:
+                            raise
+                        raise failure.error from error
                 finally:
                     # This frame must not reference an error that was raised through it.
                     failure = None
             except Exception:  # bson cannot encode a value, and nothing has yielded yet
                 await self._sleep(0)
                 raise
-            if run.retry is not None:
-                run.retry.succeeded(run.source)
-            elif self.bucket is not None and not self.bucket.is_full:
-                self.bucket.first_attempt_succeeded(run.source)
-            return reply
+            attempt = Attempt()
 
     def _reject(self, run: Run, reply: Document | None, error: Exception) -> None:
         """End the operation with an error from its `parse`. A cursor in the reply, which was successful, is lost."""
@@ -292,17 +299,27 @@ class Executor:
             del rejected  # its traceback references this frame
 
     def _end(self, run: Run) -> None:
-        # Objects that outlive the operation must not reference errors raised through its frames: only the cyclic
-        # garbage collector frees such a cycle.
-        run.retry = run.standing = None
+        if run.retry is not None:
+            # Objects that outlive the operation must not reference errors raised through its frames: only the cyclic
+            # garbage collector frees such a cycle.
+            run.retry = run.standing = None
         if run.call.session is None:
             if run.server_session is not None:
                 minutes = self._deployment.description.logical_session_timeout_minutes
                 self._sessions.release(run.server_session, run.ended_at or self._now(), minutes)
-        elif run.part is not None:
-            run.part.leave()
+        else:
+            self._end_turn(run)
+            if run.part is not None:
+                run.part.leave()
         if run.pin is not None:
             run.pin.release()
+
+    @staticmethod
+    def _end_turn(run: Run) -> None:
+        if run.has_turn:
+            assert run.call.session is not None
+            run.has_turn = False
+            run.call.session.end_turn()
 
     # --- one attempt ---
 
@@ -350,6 +367,10 @@ class Executor:
             run.source = server.address
             if admission is not None:
                 admission.replied(visit, run, attempt)
+            if run.retry is not None:
+                run.retry.succeeded(run.source)
+            elif self.bucket is not None and not self.bucket.is_full:
+                self.bucket.first_attempt_succeeded(run.source)
             return reply
         except BaseException as error:
             if attempt.connection is not None and isinstance(error, PyMongoError):

@@ -43,6 +43,11 @@ class _Defaults:
     __slots__ = ()
 
     is_retry: bool = False
+    _operation_id: int | None = None
+    # Its session's other operations wait until it has ended.
+    has_turn: bool = False
+    # The failed attempt whose reply stands because no retry did better.
+    standing: Failure | None = None
     # The time limits of the newest command, for its error.
     limits: TimeLimits | None = None
     # Loop time at which it first asked for a connection, as far as a wait queue needs it: set when it has to wait
@@ -59,21 +64,17 @@ class Run(_Defaults):
         "deprioritized",
         "ended_at",
         "operation",
-        "operation_id",
         "part",
         "pin",
         "retry",
         "server_session",
         "source",
-        "standing",
         "transaction_number",
     )
 
     def __init__(self, operation: Operation[Any], call: Call) -> None:
         self.operation: Operation[Any] = operation
         self.call: Call = call
-        operation_id = call.operation_id
-        self.operation_id: int = next(_operation_ids) if operation_id is None else operation_id
         # From the caller's session or an implicit one. The first attempt acquires it, and retries keep both it and the
         # transaction number.
         self.server_session: ServerSession | None = None
@@ -88,10 +89,16 @@ class Run(_Defaults):
         self.pin: PinnedConnection | None = None
         # The server whose reply ended the operation.
         self.source: Address | None = None
-        # The failed attempt whose reply stands because no retry did better.
-        self.standing: Failure | None = None
         # Loop time at which the newest attempt returned its connection to the pool.
         self.ended_at: float | None = None
+
+    @property
+    def operation_id(self) -> int:
+        """That of the call, or a new one. Only events, which few clients have, need it."""
+        if self._operation_id is None:
+            given = self.call.operation_id
+            self._operation_id = next(_operation_ids) if given is None else given
+        return self._operation_id
 
     @property
     def selector(self) -> Selector:
@@ -143,6 +150,8 @@ class Attempt:
     phase: str | None = None
     # The reply with ok: 1 whose write concern error ended the attempt.
     reply: Document | None = None
+    # What it raised, until the retry loop takes it.
+    error: Exception | None = None
     # The server required authentication, and the connection was authenticated again.
     is_reauthenticated: bool = False
 

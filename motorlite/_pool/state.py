@@ -236,6 +236,8 @@ class PoolState:
         # can only wait for one of them.
         self._full_at = options.max_size or inf
         self._max_idle_time = inf if options.max_idle_time is None else options.max_idle_time
+        # `ask_after` of the pool's streams, which are all alike.
+        self._ask_after = 0.0
         self.phase: Phase = Phase.PAUSED
         # Incremented by every clear; connections of an older generation are stale.
         self.generation: int = 0
@@ -380,14 +382,14 @@ class PoolState:
         while idle:  # as `_next_idle` and `_perished` do, without the 2,000 instructions of their calls
             connection = idle.pop()
             stream, idle_for = connection.stream, now - connection.idle_since
-            is_fresh = (
-                connection.generation == self.generation
-                and connection.service_id is None
-                and not stream.is_closed
-                and idle_for <= self._max_idle_time
-                and (idle_for <= stream.ask_after or stream.is_healthy())
-            )
-            reason = None if is_fresh else self._perished(connection, now)
+            # A stale one is never idle: `clear` and `clear_service` drop it.
+            reason = None
+            if (
+                stream.is_closed
+                or idle_for > self._max_idle_time
+                or (idle_for > self._ask_after and not stream.is_healthy())
+            ):
+                reason = self._perished(connection, now)
             if reason is None:
                 self.in_use.add(connection)
                 connection.asked_for_at = connection.in_use_since = now
@@ -563,7 +565,8 @@ class PoolState:
             if self.bounded is not None and request.has_expired(now):
                 request.waiter.offer(self.expire(request, now))
                 continue
-            request.release()
+            if request.establishment is not None:
+                request.release()
             self.in_use.add(connection)
             connection.asked_for_at, connection.in_use_since, connection.urgency = request.since, now, request.urgency
             if request.waiter.offer(connection):
@@ -626,6 +629,7 @@ class PoolState:
             establishment.request.has_passed = True
             establishment.request.release()
         connection.idle_since = now
+        self._ask_after = connection.stream.ask_after
         self.idle.append(connection)
         self.serve(now)
         # The next connection for minPoolSize need not wait for maintenance.

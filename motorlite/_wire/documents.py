@@ -14,6 +14,7 @@ refuses ObjectIds and decimals, and binary data gets the wrong type. So it gets 
 from __future__ import annotations
 
 from struct import Struct
+from struct import error as StructError
 from typing import TYPE_CHECKING, Any, Final
 
 import bson
@@ -104,9 +105,12 @@ def encode_small(document: Any) -> bytes | None:
     if kind is ObjectId:
         prefix = _id_prefixes.get(name) or _prefix(_id_prefixes, name, value)
         return prefix and prefix + value.binary + b"\0"
-    if kind is int and -0x80000000 <= value <= 0x7FFFFFFF:
+    if kind is int:
         prefix = _integer_prefixes.get(name) or _prefix(_integer_prefixes, name, 0)
-        return prefix and prefix + _INTEGER.pack(value)
+        try:
+            return prefix and prefix + _INTEGER.pack(value)
+        except StructError:  # it has more than 32 bits
+            return None
     return None
 
 

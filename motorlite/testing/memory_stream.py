@@ -11,6 +11,8 @@ from motorlite._net.runtime import WaitTimeout
 from motorlite.errors import AutoReconnect, NetworkTimeout, ProtocolError, PyMongoError
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
     from motorlite._base.values import Address
     from motorlite._net.runtime import Framer, Runtime, Waiter
 
@@ -55,6 +57,11 @@ class MemoryStream:
         self._is_owed = True
         await self.send(data, until)
         return await self.receive(until)
+
+    request = exchange
+
+    def interrupted(self, waiting: Awaitable[bytes | bytearray]) -> None:
+        """Nothing to do: `exchange` keeps what arrives."""
 
     async def receive(self, until: float) -> bytes | bytearray:
         if self._is_streaming and self._frames:

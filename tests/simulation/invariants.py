@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from motorlite._sessions.session import ServerSession
     from tests.simulation.wire import Request
 
-    _Obtain: TypeAlias = Callable[[Executor, Run], Awaitable[Document | None]]
     _Attempt: TypeAlias = Callable[[Executor, Run, Attempt], Awaitable[Document | None]]
 
 # Seconds by which an operation may outlive its deadline: the driver's margin for timers.
@@ -231,18 +230,21 @@ class Invariants:
     # --- operations ---
 
     def begun(self, run: Run) -> Running:
-        """Note an operation, which runs in the current task."""
+        """Note an operation, which runs in the current task. An earlier one there has failed: this is its fallback."""
         self.has_moved = True
+        earlier = self.operation()
+        if earlier is not None:
+            self.finished(earlier)
         operation = self._by_task[asyncio.current_task()] = Running(run, self._now())
         self.tokens.begun(operation)
         return operation
 
-    def finished(self, operation: Running, reply: Document | None, *, has_succeeded: bool) -> None:
-        """Note the end of an operation in the current task. `reply` may have the error of a write concern."""
+    def finished(self, operation: Running) -> None:
+        """Note the end of an operation in the current task."""
         self.has_moved = True
         self._by_task.pop(asyncio.current_task(), None)
         self.sessions.finished(operation)
-        self.tokens.finished(operation, reply, has_succeeded=has_succeeded)
+        self.tokens.finished(operation, operation.reply, has_succeeded=operation.has_succeeded)
 
     def tries(self, operation: Running, attempt: Attempt) -> Try:
         """Note the beginning of an attempt. It must be the first, or have a reason."""
@@ -349,8 +351,9 @@ def watching(clients: Sequence[Invariants]) -> Iterator[None]:
     """
     with ExitStack() as stack:
         for owner, name, make in (
-            (Executor, "_obtain", _watched_obtain),
             (Executor, "_attempt", _watched_attempt),
+            (Executor, "_retry", _watched_retry),
+            (Executor, "_end", _watched_end),
             (PoolState, "enqueue", _watched_enqueue),
             (SessionPool, "acquire", _watched_acquire),
             (SessionPool, "release", _watched_release),
@@ -368,32 +371,19 @@ def watching(clients: Sequence[Invariants]) -> Iterator[None]:
         yield
 
 
-def _watched_obtain(original: _Obtain, clients: Sequence[Invariants]) -> Any:
-    async def obtain(executor: Executor, run: Run) -> Document | None:
-        watch = next((one for one in clients if one.core._runtime and one.core.executor is executor), None)
-        if watch is None:
-            return await original(executor, run)
-        operation, reply, has_succeeded = watch.begun(run), None, False
-        try:
-            reply = await original(executor, run)
-            has_succeeded = True
-            return reply
-        finally:
-            watch.finished(operation, reply, has_succeeded=has_succeeded)
-
-    return obtain
-
-
 def _watched_attempt(original: _Attempt, clients: Sequence[Invariants]) -> Any:
     async def attempt_(executor: Executor, run: Run, attempt: Attempt) -> Document | None:
-        watch = next((one for one in clients if one.core._runtime and one.core.executor is executor), None)
-        operation = None if watch is None else watch.operation()
-        if watch is None or operation is None:
+        watch = _watching(executor, clients)
+        if watch is None:
             return await original(executor, run, attempt)
+        operation = watch.operation()
+        if operation is None or operation.run is not run:
+            operation = watch.begun(run)
         one = watch.tries(operation, attempt)
         try:
             reply = await original(executor, run, attempt)
             watch.answered(one, reply)
+            operation.obtained(reply)
             return reply
         except BaseException as error:
             one.error = error
@@ -402,6 +392,33 @@ def _watched_attempt(original: _Attempt, clients: Sequence[Invariants]) -> Any:
             one.is_over = watch.has_moved = True
 
     return attempt_
+
+
+def _watched_retry(original: _Attempt, clients: Sequence[Invariants]) -> Any:
+    async def retry(executor: Executor, run: Run, attempt: Attempt) -> Document | None:
+        reply = await original(executor, run, attempt)
+        watch = _watching(executor, clients)
+        operation = None if watch is None else watch.operation()
+        if operation is not None:
+            operation.obtained(reply)
+        return reply
+
+    return retry
+
+
+def _watched_end(original: Any, clients: Sequence[Invariants]) -> Any:
+    def end(executor: Executor, run: Run) -> None:
+        watch = _watching(executor, clients)
+        operation = None if watch is None else watch.operation()
+        if watch is not None and operation is not None and operation.run is run:
+            watch.finished(operation)
+        original(executor, run)
+
+    return end
+
+
+def _watching(executor: Executor, clients: Sequence[Invariants]) -> Invariants | None:
+    return next((one for one in clients if one.core._runtime and one.core.executor is executor), None)
 
 
 def _watched_enqueue(original: Any, clients: Sequence[Invariants]) -> Any:

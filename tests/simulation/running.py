@@ -70,6 +70,8 @@ class Running:
         tries: Its attempts, the newest last.
         permits: Why each attempt but the first was permitted.
         successes: How often it has paid into the budget for a success.
+        reply: What it has obtained, which may have the error of a write concern.
+        has_succeeded: Whether it has obtained a reply, or None for a write without one.
     """
 
     run: Run
@@ -77,6 +79,12 @@ class Running:
     tries: list[Try] = field(default_factory=list)
     permits: list[str] = field(default_factory=list)
     successes: int = 0
+    reply: Document | None = None
+    has_succeeded: bool = False
+
+    def obtained(self, reply: Document | None) -> None:
+        """Note the result of a successful attempt, or of the retries."""
+        self.reply, self.has_succeeded = reply, True
 
     @property
     def current(self) -> Try | None:

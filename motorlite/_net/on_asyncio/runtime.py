@@ -7,6 +7,7 @@ import contextvars
 import logging
 import socket
 import sys
+import time
 from collections import deque
 from contextlib import suppress
 from copy import copy
@@ -236,13 +237,18 @@ class _AsyncioTask:
             task.cancel()
 
 
+def clock(loop: asyncio.AbstractEventLoop) -> Callable[[], float]:
+    """Return `loop.time`, or the function that it calls: a loop of asyncio's own adds nothing but its call."""
+    return time.monotonic if getattr(type(loop), "time", None) is asyncio.BaseEventLoop.time else loop.time
+
+
 class AsyncioRuntime:
     """The running asyncio event loop."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self.name = "uvloop" if type(self._loop).__module__.startswith("uvloop") else "asyncio"
-        self.now: Callable[[], float] = self._loop.time
+        self.now: Callable[[], float] = clock(self._loop)
         # Returns the deadline of anyio's scopes around the caller; None until anyio is used.
         self._of_scopes: Callable[[], float] | None = None
 

@@ -19,6 +19,7 @@ from motorlite.errors import AutoReconnect, NetworkTimeout, ProtocolError, PyMon
 
 if TYPE_CHECKING:
     import socket
+    from collections.abc import Awaitable
 
     from motorlite._base.values import Address
     from motorlite._net.runtime import Framer
@@ -129,6 +130,7 @@ class AsyncioStream(asyncio.BufferedProtocol):
                 waiter = self._waiter
                 if waiter is not None and not waiter.done():
                     waiter.set_result(frame)
+                    self._waiter = None
                 else:
                     self._frames.append(frame)
                 if is_all and not self._is_streaming:
@@ -217,45 +219,66 @@ class AsyncioStream(asyncio.BufferedProtocol):
         return self._transport.get_write_buffer_size() > 0 or self._lower.get_write_buffer_size() > 0
 
     async def exchange(self, data: bytes, until: float) -> bytes | bytearray:
+        waiter = self.request(data, until)
+        try:
+            return await waiter
+        except BaseException:
+            self.interrupted(waiter)
+            del waiter  # it holds the error, whose traceback references this frame
+            raise
+
+    def request(self, data: bytes, until: float) -> asyncio.Future[bytes | bytearray]:
         if self.is_closed:
             self.sent_nothing = True
             raise self._closed_error()
-        if self._socket is None:
+        sock = self._socket
+        if sock is None:
             self._transport.write(data)
         elif len(data) > _LARGE:
             self._transport.write(data)
             if self.has_unsent:
                 self._socket = None  # the next request must not overtake this one, if the server answers early
         else:
-            self._write_now(self._socket, data)
-        waiter = self._waiter = self._loop.create_future()
+            # A third of the instructions of the transport's method.
+            try:
+                sent = sock.send(data)
+            except OSError as error:
+                sent = self._refused(error)
+            if sent < len(data):
+                self._socket = None  # as above
+                self._transport.write(memoryview(data)[sent:])
+        # As `_next_message`, without the call.
+        self._waiter = waiter = self._loop.create_future()
         self._is_owed = True
         if until < self._armed_for:
             self._arm(until)
         self._until = until
-        try:
-            return await waiter  # type: ignore[no-any-return]  # the future of a frame
-        except BaseException:
-            self._keep(waiter)
-            del waiter  # it holds the error, whose traceback references this frame
-            raise
-        finally:
-            self._waiter = None
+        return waiter
 
-    def _write_now(self, sock: socket.socket, data: bytes) -> None:
-        """Write a small request to the socket, which takes a third of the instructions of the transport's method."""
-        try:
-            sent = sock.send(data)
-        except (BlockingIOError, InterruptedError):
-            sent = 0
-        except OSError as error:
-            self._fail(AutoReconnect(f"{format_address(self._address)}: {describe(error)}"))
-            self._transport.abort()
-            self.sent_nothing = True
-            raise self._closed_error() from error
-        if sent < len(data):
-            self._socket = None  # see `exchange`
-            self._transport.write(memoryview(data)[sent:])
+    def _next_message(self, until: float) -> asyncio.Future[bytes | bytearray]:
+        """Return a future of the next message."""
+        waiter: asyncio.Future[bytes | bytearray] = self._loop.create_future()
+        self._waiter = waiter
+        self._is_owed = True
+        if until < self._armed_for:
+            self._arm(until)
+        self._until = until
+        return waiter
+
+    def interrupted(self, waiting: Awaitable[bytes | bytearray]) -> None:
+        assert isinstance(waiting, asyncio.Future)
+        self._waiter = None
+        if waiting.done() and not waiting.cancelled() and waiting.exception() is None:
+            self._frames.appendleft(waiting.result())
+
+    def _refused(self, error: OSError) -> int:
+        """Return how many bytes of a request the system has taken: 0, or raise if the connection is broken."""
+        if isinstance(error, (BlockingIOError, InterruptedError)):
+            return 0
+        self._fail(AutoReconnect(f"{format_address(self._address)}: {describe(error)}"))
+        self._transport.abort()
+        self.sent_nothing = True
+        raise self._closed_error() from error
 
     async def receive(self, until: float) -> bytes | bytearray:
         if self._frames:
@@ -268,24 +291,13 @@ class AsyncioStream(asyncio.BufferedProtocol):
             return frame
         if self.is_closed:
             raise self._closed_error()
-        waiter = self._waiter = self._loop.create_future()
-        self._is_owed = True
-        if until < self._armed_for:
-            self._arm(until)
-        self._until = until
+        waiter = self._next_message(until)
         try:
-            return await waiter  # type: ignore[no-any-return]  # the future of a frame
+            return await waiter
         except BaseException:
-            self._keep(waiter)
+            self.interrupted(waiter)
             del waiter  # it holds the error, whose traceback references this frame
             raise
-        finally:
-            self._waiter = None
-
-    def _keep(self, waiter: asyncio.Future[Any]) -> None:
-        """Keep a message that arrived in the loop iteration in which its task was cancelled."""
-        if waiter.done() and not waiter.cancelled() and waiter.exception() is None:
-            self._frames.appendleft(waiter.result())
 
     def expect_more(self, is_expected: bool) -> None:
         self._is_streaming = is_expected

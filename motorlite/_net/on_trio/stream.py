@@ -21,7 +21,7 @@ from motorlite.errors import AutoReconnect, NetworkTimeout, PyMongoError
 if TYPE_CHECKING:
     import socket
     import ssl
-    from collections.abc import Coroutine
+    from collections.abc import Awaitable, Coroutine
 
     from motorlite._base.values import Address
     from motorlite._net.runtime import Framer
@@ -70,8 +70,13 @@ class TrioStream:
 
     # --- FrameStream ---
 
-    def exchange(self, data: bytes, until: float) -> Coroutine[Any, Any, bytes | bytearray]:
+    def request(self, data: bytes, until: float) -> Coroutine[Any, Any, bytes | bytearray]:
         return self._exchange(data) if until == inf else self._exchange_until(data, until)
+
+    exchange = request
+
+    def interrupted(self, waiting: Awaitable[bytes | bytearray]) -> None:
+        """Nothing can have arrived: the socket still has it."""
 
     async def _exchange_until(self, data: bytes, until: float) -> bytes | bytearray:
         with trio.CancelScope(deadline=until):
