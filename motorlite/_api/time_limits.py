@@ -310,13 +310,16 @@ def is_timeout_set(inherited: float | None, timeout_ms: float | None) -> bool:
     return pymongo_block is not None and pymongo_block.seconds is not None
 
 
-def deadline(core: Core, inherited: float | None, timeout_ms: float | None = None) -> Deadline:
+def deadline(
+    core: Core, inherited: float | None, timeout_ms: float | None = None, scope: float | None = None
+) -> Deadline:
     """Return the deadline of an operation that starts now.
 
     Args:
         core: Provides the time and the enclosing cancel scope.
         inherited: Seconds, from client, database or collection.
         timeout_ms: The timeoutMS of this one call.
+        scope: What `core.enter` returned.
 
     Raises:
         InvalidOperation: The limit of an enclosing `pymongo.timeout` block cannot be read.
@@ -327,7 +330,8 @@ def deadline(core: Core, inherited: float | None, timeout_ms: float | None = Non
         pymongo_block = innermost(pymongo)
         if pymongo_block is not None:
             block = _combined(core, block, pymongo_block)
-    scope = core.scope_deadline()
+    if scope is None:
+        scope = core.scope_deadline()
     if timeout_ms is not None:
         return _from_now(core, duration_from_ms(timeout_ms), block, scope)
     if block is not None and not block.is_cap:

@@ -125,8 +125,11 @@ class Core:
 
     # --- binding ---
 
-    def enter(self) -> None:
+    def enter(self) -> float:
         """Bind to the running event loop at the first call; check it at later calls.
+
+        Returns:
+            The deadline of the cancel scopes around the caller.
 
         Raises:
             InvalidOperation: No event loop is running, the running one is not the client's or comes from before a fork,
@@ -136,8 +139,12 @@ class Core:
         runtime = self._runtime
         if runtime is None or self._is_closed or self._fork_generation != current.fork_generation:
             self._enter_first()
-        elif not runtime.is_current():
+            runtime = self._runtime
+            assert runtime is not None
+        scope = runtime.deadline_here()
+        if scope is None:
             self._refuse()
+        return scope
 
     @property
     def _has_forked(self) -> bool:
@@ -189,7 +196,7 @@ class Core:
         self.limits.choose(chosen.chosen)
         self._is_closed = self._has_lost_loop = False
 
-    def _refuse(self) -> None:
+    def _refuse(self) -> NoReturn:
         raise InvalidOperation(
             "the client is bound to the event loop of its first operation and cannot be used from another one; "
             "make a client for each event loop (in tests: a fixture with the scope of the loop)"

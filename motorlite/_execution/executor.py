@@ -148,6 +148,8 @@ class Executor:
                     attempt.error, has_failed = error, True
                 if has_failed:  # not in the handler, where the retries' errors would refer to this one
                     reply = await self._retry(run, attempt)
+                elif self.bucket is not None and not self.bucket.is_full:
+                    self.bucket.first_attempt_succeeded(run.source)
                 try:
                     result = operation.unacknowledged() if reply is None else operation.parse(reply)
                 except Exception as error:
@@ -240,12 +242,15 @@ class Executor:
         deadline = run.call.deadline
         while True:
             try:
-                if attempt.error is None:
-                    return await self._attempt(run, attempt)
-                try:
-                    raise attempt.error
-                finally:
-                    attempt.error = None
+                if attempt.error is not None:
+                    try:
+                        raise attempt.error
+                    finally:
+                        attempt.error = None
+                reply = await self._attempt(run, attempt)
+                assert run.retry is not None
+                run.retry.succeeded(run.source)
+                return reply
             except PyMongoError as error:
                 if self._now() >= deadline.scope_expires_at:
                     # The caller's scope ends now. Raise its cancellation, not the server's error.
@@ -354,12 +359,11 @@ class Executor:
             else:
                 connection, attempt.sent_at = pin.check_out(), self._now()
             attempt.connection = connection
-            sender, deployment = self._sender, self._deployment
             try:
-                reply = await sender.send(run, attempt, server, connection, deployment.description)
+                reply = await self._sender.send(run, attempt, server, connection, self._deployment.description)
             except OperationFailure as error:
                 if error.code == REAUTHENTICATION_REQUIRED and self._may_reauthenticate(run, connection):
-                    await sender.reauthenticate(run, attempt, server, connection)
+                    await self._sender.reauthenticate(run, attempt, server, connection)
                     attempt.progress, attempt.is_reauthenticated = Progress.ANSWERED, True
                 raise
             if operation.creates_cursor and run.part is None and stays_pinned(operation, connection, reply):
@@ -367,10 +371,6 @@ class Executor:
             run.source = server.address
             if admission is not None:
                 admission.replied(visit, run, attempt)
-            if run.retry is not None:
-                run.retry.succeeded(run.source)
-            elif self.bucket is not None and not self.bucket.is_full:
-                self.bucket.first_attempt_succeeded(run.source)
             return reply
         except BaseException as error:
             if attempt.connection is not None and isinstance(error, PyMongoError):

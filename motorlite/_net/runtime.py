@@ -141,6 +141,9 @@ class Runtime(Protocol):
     def is_current(self) -> bool:
         """Whether the caller runs on this event loop."""
 
+    def deadline_here(self) -> float | None:
+        """As `scope_deadline`; None if the caller does not run on this event loop."""
+
     def now(self) -> float:
         """The loop's clock, seconds."""
 

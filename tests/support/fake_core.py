@@ -169,10 +169,11 @@ class FakeCore(Core):
         self.driver_infos: list[DriverInfo] = []
         self._operation_ids = count(1)
 
-    def enter(self) -> None:
+    def enter(self) -> float:
         if self.is_closed:
             raise InvalidOperation("closed")
         self.entered += 1
+        return self.scope
 
     async def connect(self, deadline: Deadline, wanted: Any = None) -> None:
         self.connected.append(deadline)

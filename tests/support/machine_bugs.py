@@ -329,8 +329,8 @@ _ALL: Final = (
     Bug(
         "always-in-a-hurry",
         "callers count as impatient for as long as the client lives",
-        "_admission.pace:Pace.worked",
-        ("self._part_left -= self._part_left * _WEIGHT", "pass"),
+        "_admission.pace:Pace._read",
+        ("self._part_left *= (1.0 - _WEIGHT) ** len(unread)", "pass"),
         ("PaceOfAServer",),
     ),
     Bug(
@@ -343,7 +343,7 @@ _ALL: Final = (
     Bug(
         "one-need-for-all",
         "what a caller needs is measured by all operations, not those with such a limit",
-        "_admission.pace:Pace.drained",
+        "_admission.pace:Pace._of",
         ("times = self._by_urgency.get(its_urgency)", "its_urgency = None; times = self._by_urgency.get(None)"),
         ("PaceOfAServer",),
     ),

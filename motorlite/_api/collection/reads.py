@@ -129,13 +129,13 @@ class AsyncCollection(CollectionBase[DocumentT]):
             return await self._find_one(filter, projection, {**options})
         core = self._core
         try:
-            core.enter()
+            scope = core.enter()
         except PyMongoError:
             await give_way()
             raise
         settings = self._settings
         operation: FindFirst[DocumentT] = (self._first or self._make_first()).where(filter)
-        limit, call_options = deadline(core, settings.timeout), effective(settings.call_options)
+        limit, call_options = deadline(core, settings.timeout, None, scope), effective(settings.call_options)
         if limit is NO_DEADLINE and call_options is settings.call_options:
             call = settings.usual_call
         else:

@@ -7,7 +7,7 @@ import contextvars
 import logging
 import socket
 import sys
-import time
+from asyncio import get_running_loop
 from collections import deque
 from contextlib import suppress
 from copy import copy
@@ -237,9 +237,8 @@ class _AsyncioTask:
             task.cancel()
 
 
-def clock(loop: asyncio.AbstractEventLoop) -> Callable[[], float]:
-    """Return `loop.time`, or the function that it calls: a loop of asyncio's own adds nothing but its call."""
-    return time.monotonic if getattr(type(loop), "time", None) is asyncio.BaseEventLoop.time else loop.time
+_ANYIO: Final = "anyio._backends._asyncio"
+_modules: Final = sys.modules
 
 
 class AsyncioRuntime:
@@ -248,27 +247,38 @@ class AsyncioRuntime:
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self.name = "uvloop" if type(self._loop).__module__.startswith("uvloop") else "asyncio"
-        self.now: Callable[[], float] = clock(self._loop)
+        self.now: Callable[[], float] = self._loop.time
         # Returns the deadline of anyio's scopes around the caller; None until anyio is used.
         self._of_scopes: Callable[[], float] | None = None
 
     def is_current(self) -> bool:
         try:
-            is_here = asyncio.get_running_loop() is self._loop
+            is_here = get_running_loop() is self._loop
         except RuntimeError:
             return False
-        if is_here and "trio" in sys.modules:
+        if is_here and "trio" in _modules:
             import trio
 
             # A trio task in guest mode cannot await asyncio futures.
             return not trio.lowlevel.in_trio_task()
         return is_here
 
+    def deadline_here(self) -> float | None:
+        # As `is_current` and `scope_deadline`, without their calls: every operation begins with this.
+        try:
+            if get_running_loop() is not self._loop:
+                return None
+        except RuntimeError:
+            return None
+        if self._of_scopes is None and _ANYIO not in _modules and "trio" not in _modules:
+            return inf
+        return self.scope_deadline() if self.is_current() else None
+
     def scope_deadline(self) -> float:
         find = self._of_scopes
         if find is None:
             # If anyio's asyncio backend was never loaded, none of its scopes can be around the caller.
-            if "anyio._backends._asyncio" not in sys.modules:
+            if _ANYIO not in _modules:
                 return inf
             find = self._of_scopes = _of_scopes()
         return find()

@@ -161,6 +161,9 @@ class TrioRuntime:
         # In guest mode the host loop's own tasks also run in the thread of a trio run.
         return trio.lowlevel.in_trio_task() and trio.lowlevel.current_trio_token() is self._token
 
+    def deadline_here(self) -> float | None:
+        return trio.current_effective_deadline() if self.is_current() else None
+
     def scope_deadline(self) -> float:
         return trio.current_effective_deadline()
 

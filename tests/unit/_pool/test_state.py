@@ -269,11 +269,11 @@ def test_the_socket_is_asked_after_a_second_only() -> None:
     assert subject.effects() == [Close(connection, "error")]
 
 
-def test_a_socket_that_tells_nothing_by_itself_is_asked_each_time() -> None:
+def test_a_socket_that_tells_nothing_by_itself_is_asked_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FakeStream, "ask_after", 0.0)
     subject = StateDriver()
     (connection,) = subject.idle()
     stream = cast("FakeStream", connection.stream)
-    stream.ask_after = 0.0
     assert subject.state.take(0.001) is connection
     subject.state.put(connection, 0.002)
     stream.is_sound = False
