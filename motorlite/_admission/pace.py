@@ -31,7 +31,7 @@ _KEPT: Final = 31
 _SORTED_EVERY: Final = 4
 _MOST_UNREAD: Final = 64
 # Patience is only considered while at least this fraction of callers gave up recently.
-_MANY: Final = 0.05
+MANY: Final = 0.05
 _WEIGHT: Final = 1 / 32
 # Limits below this one are treated as equal; seconds.
 _SHORTEST: Final = 0.001
@@ -99,7 +99,7 @@ class RecentTimes:
 class Pace:
     """The pace of one server and the patience of its callers."""
 
-    __slots__ = ("_by_urgency", "_connecting", "_durations", "_part_left", "_patience", "_unread")
+    __slots__ = ("_by_urgency", "_connecting", "_durations", "_patience", "_unread", "part_left")
 
     def __init__(self) -> None:
         self._durations = RecentTimes()
@@ -107,8 +107,9 @@ class Pace:
         self._by_urgency: dict[int | None, RecentTimes] = {}
         self._patience = RecentTimes()
         self._connecting = RecentTimes()
-        # Moving average: the fraction of callers that gave up among callers that waited or left a reply behind.
-        self._part_left = 0.0
+        # Moving average: the fraction of callers that gave up among callers that waited or left a reply behind. What is
+        # unread only makes it smaller.
+        self.part_left: float = 0.0
         # What `worked` observed and no figure contains yet. A busy pool observes each operation, and reading many
         # observations at once takes a quarter of the time.
         self._unread: list[Observation] = []
@@ -123,7 +124,7 @@ class Pace:
     def _read(self) -> None:
         """Put what `worked` observed into the figures."""
         unread, self._unread = self._unread, []
-        self._part_left *= (1.0 - _WEIGHT) ** len(unread)
+        self.part_left *= (1.0 - _WEIGHT) ** len(unread)
         if len(unread) < _SORTED_EVERY:
             for one in unread:
                 self._add(*one)
@@ -152,7 +153,7 @@ class Pace:
         """Record that a caller without a visible limit gave up `seconds` after it requested a connection."""
         self._read()
         self._patience.add(seconds, now)
-        self._part_left += (1.0 - self._part_left) * _WEIGHT
+        self.part_left += (1.0 - self.part_left) * _WEIGHT
 
     def connected(self, seconds: float, now: float) -> None:
         """Record that a connection was established in `seconds`."""
@@ -170,10 +171,8 @@ class Pace:
 
     def patience(self, now: float) -> float:
         """Return how long callers without a visible limit wait; infinity unless many of them gave up recently."""
-        if self._part_left < _MANY:  # what is unread only makes it smaller
-            return inf
         self._read()
-        if self._part_left < _MANY:
+        if self.part_left < MANY:
             return inf
         return self._patience.quantile(0.25, now) or inf
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING, Final
 
-from motorlite._admission.pace import urgency
+from motorlite._admission.pace import MANY, urgency
 from motorlite._connection.handshake import CONNECTING
 
 if TYPE_CHECKING:
@@ -178,7 +178,8 @@ class PoolQueue:
     def pop(self, now: float) -> Request:
         """Remove and return the request that is served next."""
         self.count -= 1
-        patience = self._pace.patience(now)
+        # Usually few callers give up.
+        patience = inf if self._pace.part_left < MANY else self._pace.patience(now)
         if self._aside and self._has_outlived(next(iter(self._aside)), patience, now):
             return self._aside.popitem(last=False)[0]
         while self._in_order:

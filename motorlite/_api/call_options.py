@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from motorlite.retry import RetryStrategy
 
 # What the enclosing blocks set, by the names of the attributes of CallOptions.
-_block: ContextVar[Mapping[str, Any] | None] = ContextVar("motorlite.call_options", default=None)
+BLOCK: Final[ContextVar[Mapping[str, Any] | None]] = ContextVar("motorlite.call_options", default=None)
 
 # The order or strategy that the client needs to read these settings of a block.
 _NEEDED: Final = {
@@ -76,7 +76,7 @@ def call_options(
     """
     from motorlite.overload.fallback import CallBlock
 
-    outer = _block.get() or {}
+    outer = BLOCK.get() or {}
     made = dict(outer)
     if priority is not None:
         if isinstance(priority, bool) or not isinstance(priority, int):
@@ -96,11 +96,11 @@ def call_options(
         made["fallback"] = block = CallBlock(checked, _without_fallback(checked) if callable(checked) else None)
     if wait_queue is not None:
         made["wait_queue"] = _checked_queue(wait_queue)
-    token = _block.set(made)
+    token = BLOCK.set(made)
     try:
         yield block
     finally:
-        _block.reset(token)
+        BLOCK.reset(token)
 
 
 call_options.__module__ = "motorlite"
@@ -133,12 +133,12 @@ def _without_fallback(function: Callable[[AdmissionError], Any]) -> Callable[[Ad
     """Return a function that calls `function` outside of the fallback: its own calls may be refused as well."""
 
     async def answer(error: AdmissionError) -> Any:
-        token = _block.set({**(_block.get() or {}), "fallback": None})
+        token = BLOCK.set({**(BLOCK.get() or {}), "fallback": None})
         try:
             found = function(error)
             return await found if isawaitable(found) else found
         finally:
-            _block.reset(token)
+            BLOCK.reset(token)
 
     return answer
 
@@ -149,7 +149,7 @@ def effective(inherited: CallOptions) -> CallOptions:
     Raises:
         ConfigurationError: The block sets a wait queue for a client that has none.
     """
-    block = _block.get()
+    block = BLOCK.get()
     if block is None:
         return inherited
     if inherited.wait_queue is None and "wait_queue" in block:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NoReturn
 
 from bson.codec_options import CodecOptions
 
 from motorlite._api.arguments.checks import optional
+from motorlite._api.call_options import BLOCK as OPTION_BLOCK
 from motorlite._api.call_options import effective
 from motorlite._api.missing import name_after
 from motorlite._api.session import BOUND, begin, is_in_transaction
-from motorlite._api.time_limits import deadline, duration_from_ms
+from motorlite._api.time_limits import BLOCK as LIMIT_BLOCK
+from motorlite._api.time_limits import MODULES, deadline, duration_from_ms
 from motorlite._api.turns import refuse
 from motorlite._api.typings import DocumentT
 from motorlite._base.arguments import instance
@@ -96,6 +99,27 @@ class Settings:
         )
 
 
+# Bound here, since Python looks the method of an imported object up at each call.
+_limit_block: Final = LIMIT_BLOCK.get
+_option_block: Final = OPTION_BLOCK.get
+
+
+def usual_call(settings: Settings, scope: float) -> Call | None:
+    """Return the call that has nothing but `settings`; None: a block, a scope or a timeout adds something to it.
+
+    `scope`: what `core.enter` returned.
+    """
+    if (
+        scope == inf
+        and settings.timeout is None
+        and _limit_block() is None
+        and _option_block() is None
+        and "pymongo" not in MODULES
+    ):
+        return settings.usual_call
+    return None
+
+
 class Configured(Generic[DocumentT]):
     """The common base of client, database and collection: the machinery and the settings."""
 
@@ -160,14 +184,15 @@ class Configured(Generic[DocumentT]):
         """Return the call settings of an operation that starts now, or None if it is refused: then await `refused`."""
         core = self._core
         try:
-            core.enter()
+            scope = core.enter()
             settings = self._settings
+            if session is None and timeout_ms is None and not BOUND:
+                usual = usual_call(settings, scope)
+                if usual is not None:
+                    return usual
             options = effective(settings.call_options)
             if session is None and not BOUND:
-                limit = deadline(core, settings.timeout, timeout_ms)
-                if limit is NO_DEADLINE and options is settings.call_options:
-                    return settings.usual_call
-                return Call(None, limit, options=options)
+                return Call(None, deadline(core, settings.timeout, timeout_ms, scope), options=options)
             state, limit = begin(session, core, settings.timeout, timeout_ms, is_acknowledged)
         except PyMongoError as error:
             refuse(error)

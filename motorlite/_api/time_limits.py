@@ -10,7 +10,7 @@ import sys
 from contextlib import contextmanager
 from contextvars import Context, ContextVar, Token, copy_context
 from math import ceil, inf, isnan
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, get_args
 
 from motorlite._api.typings import TimeoutMode
 from motorlite._base.arguments import converted, server_milliseconds, wrong
@@ -175,8 +175,8 @@ class _Limit:
 
 
 # A look-up here tells whether the program uses PyMongo too, whose blocks count as well.
-_modules = sys.modules
-_block: ContextVar[_Limit | None] = ContextVar("motorlite.timeout", default=None)
+MODULES: Final = sys.modules
+BLOCK: Final[ContextVar[_Limit | None]] = ContextVar("motorlite.timeout", default=None)
 
 
 class timeout:  # PyMongo's name, and that of asyncio's and anyio's counterparts
@@ -210,7 +210,7 @@ class timeout:  # PyMongo's name, and that of asyncio's and anyio's counterparts
         self._token: Token[_Limit | None] | None = None
 
     def __enter__(self) -> None:
-        duration, outer = self._duration, _block.get()
+        duration, outer = self._duration, BLOCK.get()
         if duration is None and outer is None:
             return
         if self._token is not None:
@@ -227,14 +227,14 @@ class timeout:  # PyMongo's name, and that of asyncio's and anyio's counterparts
         else:
             seconds = duration if outer is None else min(duration, outer.seconds)
             limit = _Limit(min(now + duration, latest), seconds)
-        self._token = _block.set(limit)
+        self._token = BLOCK.set(limit)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         token, self._token = self._token, None
         if token is not None:
-            _block.reset(token)
+            BLOCK.reset(token)
 
     async def __aenter__(self) -> None:
         self.__enter__()
@@ -255,16 +255,16 @@ def within(lifetime: Deadline) -> Iterator[None]:
     An enclosing `motorlite.timeout` block that ends earlier applies instead. A deadline that is not set changes
     nothing.
     """
-    outer = _block.get()
+    outer = BLOCK.get()
     if not lifetime.is_set or (outer is not None and not outer.is_cap and outer.expires_at < lifetime.expires_at):
         yield
         return
     latest = inf if outer is None else outer.latest
-    token = _block.set(_Limit(min(lifetime.expires_at, latest), lifetime.timeout))
+    token = BLOCK.set(_Limit(min(lifetime.expires_at, latest), lifetime.timeout))
     try:
         yield
     finally:
-        _block.reset(token)
+        BLOCK.reset(token)
 
 
 def _duration(name: str, value: float, unit: float) -> float:
@@ -281,13 +281,13 @@ def duration_from_ms(timeout_ms: float) -> float:
 
 
 def _around_in_pymongo() -> PyMongoBlock | None:
-    pymongo = _modules.get("pymongo")
+    pymongo = MODULES.get("pymongo")
     return None if pymongo is None else innermost(pymongo)
 
 
 def _around(core: Core) -> _Limit | None:
     """Return the block around the caller: motorlite's, PyMongo's, or what both leave together."""
-    block, pymongo_block = _block.get(), _around_in_pymongo()
+    block, pymongo_block = BLOCK.get(), _around_in_pymongo()
     return block if pymongo_block is None else _combined(core, block, pymongo_block)
 
 
@@ -303,7 +303,7 @@ def _combined(core: Core, block: _Limit | None, pymongo_block: PyMongoBlock) -> 
 
 def is_timeout_set(inherited: float | None, timeout_ms: float | None) -> bool:
     """Whether `timeoutMS` is set for an operation at any level."""
-    block = _block.get()
+    block = BLOCK.get()
     if timeout_ms is not None or inherited is not None or (block is not None and not block.is_cap):
         return True
     pymongo_block = _around_in_pymongo()
@@ -325,7 +325,7 @@ def deadline(
         InvalidOperation: The limit of an enclosing `pymongo.timeout` block cannot be read.
     """
     # As `_around`, without the call.
-    block, pymongo = _block.get(), _modules.get("pymongo")
+    block, pymongo = BLOCK.get(), MODULES.get("pymongo")
     if pymongo is not None:
         pymongo_block = innermost(pymongo)
         if pymongo_block is not None:

@@ -9,6 +9,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Protocol
 
 from motorlite._admission.pool_queue import Ticket
+from motorlite._base.deadline import NO_DEADLINE
 from motorlite._topology.selection import describe_selector
 from motorlite.monitoring import (
     ServerSelectionFailedEvent,
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
     from motorlite._base.deadline import Deadline
     from motorlite._base.values import Address
-    from motorlite._connection.connection import Connection
     from motorlite._execution.run import Attempt, Run
     from motorlite._observe.publishing import Publisher
     from motorlite._topology.selection import Selector
@@ -83,15 +83,20 @@ async def select_and_publish(
     return server
 
 
-def check_out(
-    server: Server, run: Run, attempt: Attempt, now: float, selection_timeout: float
-) -> Awaitable[Connection]:
+def check_out(server: Server, run: Run, attempt: Attempt, now: float, selection_timeout: float) -> Awaitable[Any]:
     """Wait for a connection to `server`. `selection_timeout` is in seconds. To be awaited at once.
 
     With timeoutMS, selection and checkout share serverSelectionTimeoutMS (CSOT, "Server Selection").
+
+    Returns:
+        What the pool's `received` expects.
     """
     deadline, until = run.call.deadline, inf
     attempt.waits(now)
+    if deadline is NO_DEADLINE and server.gate is None:
+        request = attempt.request = server.pool.ask(now)
+        if request is not None:
+            return request.waiter.wait(inf)
     if deadline.is_set:
         until = now + selection_timeout if attempt.selection_until == inf else attempt.selection_until
     gate, pool = server.gate, server.pool

@@ -333,10 +333,11 @@ class CommandBuilder:
         Raises:
             InvalidOperation: This server cannot run an equivalent command for a retry; the earlier error is raised.
         """
-        operation, session = run.operation, run.call.session
+        operation, call = run.operation, run.call
+        session = call.session
         try:
             is_usual = (
-                run.call.deadline is NO_DEADLINE
+                call.deadline is NO_DEADLINE
                 and (session is None or session.is_implicit)
                 and not is_shown
                 and facts.supports_sessions

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from motorlite._base.deadline import NO_DEADLINE
 from motorlite._base.error_documents import REAUTHENTICATION_REQUIRED
 from motorlite._base.values import Progress
 from motorlite._execution import acquiring, degrading
@@ -136,14 +137,14 @@ class Executor:
         published = reports.started(run, self._now()) if reports.publish_operation else None
         try:
             try:
-                if call.deadline.scope_expires_at == -inf:  # already cancelled: raise before using a connection
-                    await self._sleep(0)
+                if call.deadline is not NO_DEADLINE and call.deadline.scope_expires_at == -inf:
+                    await self._sleep(0)  # already cancelled: raise before using a connection
                 if call.session is not None:
                     await self._wait_for_turn(run, call.session)
                 attempt = Attempt()
+                reply, has_failed = None, False
                 try:
                     reply = await self._attempt(run, attempt)
-                    has_failed = False
                 except Exception as error:
                     attempt.error, has_failed = error, True
                 if has_failed:  # not in the handler, where the retries' errors would refer to this one
@@ -336,17 +337,16 @@ class Executor:
         visit, admission = None, self._admission
         if admission is not None:
             await admission.admit(run, attempt)
-        server: Server | None
+        server: Server | None = None
         if pin is not None:
             assert isinstance(pin, PinnedConnection)
             server = pin.server
         else:
-            is_shown = self.reports.publish_selection
-            server = None if is_shown else self._deployment.select_now(selector, run.deprioritized)
+            if not self.reports.publish_selection:
+                server = self._deployment.select_now(selector, run.deprioritized)
             if server is None:
                 server = await self._select(run, attempt)
-        attempt.server = server
-        attempt.description = server.description
+        attempt.server, attempt.description = server, server.description
         server.attempts += 1
         try:
             if admission is not None:
@@ -354,7 +354,8 @@ class Executor:
             if pin is None:
                 connection = server.pool.check_out_now()
                 if connection is None:
-                    connection = await acquiring.check_out(server, run, attempt, self._now(), self._selection_timeout)
+                    now, timeout = self._now(), self._selection_timeout
+                    connection = server.pool.received(await acquiring.check_out(server, run, attempt, now, timeout))
                 attempt.sent_at = connection.in_use_since  # this moment, without another look at the clock
             else:
                 connection, attempt.sent_at = pin.check_out(), self._now()
@@ -364,7 +365,6 @@ class Executor:
             except OperationFailure as error:
                 if error.code == REAUTHENTICATION_REQUIRED and self._may_reauthenticate(run, connection):
                     await self._sender.reauthenticate(run, attempt, server, connection)
-                    attempt.progress, attempt.is_reauthenticated = Progress.ANSWERED, True
                 raise
             if operation.creates_cursor and run.part is None and stays_pinned(operation, connection, reply):
                 run.pin = PinnedConnection(server, connection)
@@ -373,9 +373,12 @@ class Executor:
                 admission.replied(visit, run, attempt)
             return reply
         except BaseException as error:
-            if attempt.connection is not None and isinstance(error, PyMongoError):
+            if attempt.connection is not None:
                 # A retry keeps the age of the operation.
                 run.entered = min(run.entered, attempt.connection.asked_for_at)
+            elif attempt.request is not None:
+                server.pool.left(attempt.request)
+            attempt.request = None  # it may have the error
             if admission is not None:
                 admission.failed(visit, run, attempt, error)
             raise

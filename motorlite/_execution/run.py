@@ -13,6 +13,7 @@ from motorlite._retry.backoff import DEFAULT_RETRY_AFTER
 from motorlite._retry.failure import Failure
 
 if TYPE_CHECKING:
+    from motorlite._admission.pool_queue import Request
     from motorlite._base.values import Address, Document
     from motorlite._connection.connection import Connection
     from motorlite._execution.pins import PinnedConnection
@@ -136,6 +137,8 @@ class Attempt:
     # The server's description at selection time. The server may be reset while the operation waits to check out.
     description: ServerDescription | None = None
     connection: Connection | None = None
+    # What waits for the connection, if nothing else does (`Pool.ask`).
+    request: Request | None = None
     # Whether a transaction keeps the connection.
     is_pinned: bool = False
     # Loop time by which selection and checkout must finish; set when either has to wait.

@@ -70,11 +70,11 @@ class Sender:
             PyMongoError: The attempt failed.
         """
         operation, deadline, facts = run.operation, run.call.deadline, connection.facts
-        assert attempt.sent_at is not None
         now = attempt.sent_at
+        assert now is not None
         request_id = next_request_id()
         # Decided here, since a level may change while a large message is compressed.
-        is_shown = bool(self._reports.publish_command)
+        is_shown = True if self._reports.publish_command else False  # noqa: SIM210  # without a call
         command, message = self._builder.build(run, attempt, facts, request_id, now, topology, is_shown=is_shown)
         if len(message) >= LARGE:
             # The socket's limit and the command's events start when the message is sent.
@@ -139,6 +139,7 @@ class Sender:
         assert connection.renew is not None
         try:
             await connection.renew(connection, until, operation_until)
+            attempt.progress, attempt.is_reauthenticated = ANSWERED, True
         except BaseException as error:
             attempt.phase = "reply"
             self._learn(run, server, connection, error)

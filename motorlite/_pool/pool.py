@@ -83,6 +83,7 @@ class Pool:
             address, self.state, runtime, host, on_late_reply, self._perform, publish
         )
         self._maintenance: BackgroundTask | None = None
+        self._has_limits = options.wait_queue is not None or options.wait_queue_timeout is not None
         if publish:
             publish(events.PoolCreatedEvent(address, options.given))
 
@@ -102,6 +103,40 @@ class Pool:
         if self._publish:
             self._publish(events.ConnectionCheckedOutEvent(self.address, connection.id, 0.0))
         return connection
+
+    def ask(self, now: float) -> Request | None:
+        """Begin to wait for a connection without a limit, and without the coroutine of `check_out`.
+
+        Pass what `waiter.wait(inf)` of the request returns to `received`. If either raises, call `left`.
+
+        Returns:
+            The request; None: call `check_out`, since the pool has a limit or publishes events.
+        """
+        if self._has_limits or self._publish:
+            return None
+        state, request = self.state, Request(self._runtime.waiter(), now)
+        state.enqueue(request, now)
+        if state.effects:
+            self._perform()
+        return request
+
+    def received(self, answer: Any) -> Connection:
+        """Return the connection that a caller waited for, or raise the error that it got instead.
+
+        Keep no reference to `answer`: the error's traceback would lead back to the variable.
+        """
+        if isinstance(answer, Connection):
+            return answer
+        answer.address = self.address
+        try:
+            raise answer
+        finally:
+            del answer  # its traceback references this frame
+
+    def left(self, request: Request) -> None:
+        """Withdraw a request of `ask` whose caller stopped waiting, or got an error."""
+        if not isinstance(request.waiter.take_back(), PyMongoError):
+            self._leave(request)
 
     async def check_out(
         self, deadline: Deadline, until: float, started: float, ticket: Ticket | None = None
@@ -168,10 +203,9 @@ class Pool:
                 duration = self._runtime.now() - started
                 self._publish(events.ConnectionCheckedOutEvent(self.address, answer.id, duration))
             return answer
-        answer.address = self.address
         self._failed_check_out(answer, started)
         try:
-            raise answer
+            return self.received(answer)
         finally:
             del answer, request, waiter  # they reference the error, whose traceback references this frame
 

@@ -383,19 +383,19 @@ class PoolState:
             connection = idle.pop()
             stream, idle_for = connection.stream, now - connection.idle_since
             # A stale one is never idle: `clear` and `clear_service` drop it.
-            reason = None
             if (
                 stream.is_closed
                 or idle_for > self._max_idle_time
                 or (idle_for > self._ask_after and not stream.is_healthy())
             ):
                 reason = self._perished(connection, now)
-            if reason is None:
-                self.in_use.add(connection)
-                connection.asked_for_at = connection.in_use_since = now
-                connection.urgency = None  # the limit does not matter for a caller that need not wait
-                return connection
-            self._drop(connection, reason)
+                if reason is not None:
+                    self._drop(connection, reason)
+                    continue
+            self.in_use.add(connection)
+            connection.asked_for_at = connection.in_use_since = now
+            connection.urgency = None  # the limit does not matter for a caller that need not wait
+            return connection
         return None
 
     def enqueue(self, request: Request, now: float) -> None:

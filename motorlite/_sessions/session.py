@@ -9,6 +9,7 @@ from collections import OrderedDict, deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from math import inf
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import bson
@@ -414,35 +415,42 @@ def _can_be_sent(cluster_time: Mapping[str, Any]) -> bool:
 class SessionPool:
     """Server sessions for reuse, last in first out (specification, "Server Session Pool")."""
 
-    __slots__ = ("_free", "_new_id")
+    __slots__ = ("_free", "_lifetime", "_new_id", "_timeout_minutes")
 
     def __init__(self, new_id: Callable[[], Binary]) -> None:
         self._new_id = new_id
         self._free: deque[ServerSession] = deque()
+        # The server's timeout in minutes, and for how many seconds without use a session is good for another command.
+        self._timeout_minutes: int | None = None
+        self._lifetime = inf
 
     def __len__(self) -> int:
         return len(self._free)
 
     def acquire(self, now: float, timeout_minutes: int | None) -> ServerSession:
         """Return a session that will not time out on the server within the next minute, a new one if necessary."""
+        if timeout_minutes is not self._timeout_minutes:
+            self._learn(timeout_minutes)
         free = self._free
         while free:
             session = free.pop()
-            if timeout_minutes is None or now - session.last_use < timeout_minutes * 60 - _LAST_MINUTE:
+            if now - session.last_use < self._lifetime:
                 return session
         return ServerSession(self._new_id(), now)
 
     def release(self, session: ServerSession, now: float, timeout_minutes: int | None) -> None:
         """Return a session to the pool, unless it is dirty or about to time out."""
-        free = self._free
-        if timeout_minutes is not None:
-            limit = timeout_minutes * 60 - _LAST_MINUTE
-            while free and now - free[0].last_use >= limit:
-                free.popleft()
-            if now - session.last_use >= limit:
-                return
-        if not session.is_dirty:
+        if timeout_minutes is not self._timeout_minutes:
+            self._learn(timeout_minutes)
+        free, lifetime = self._free, self._lifetime
+        while free and now - free[0].last_use >= lifetime:
+            free.popleft()
+        if now - session.last_use < lifetime and not session.is_dirty:
             free.append(session)
+
+    def _learn(self, timeout_minutes: int | None) -> None:
+        self._timeout_minutes = timeout_minutes
+        self._lifetime = inf if timeout_minutes is None else timeout_minutes * 60 - _LAST_MINUTE
 
     def drain(self) -> list[dict[str, Any]]:
         """Empty the pool and return its session ids, for endSessions."""

@@ -99,8 +99,6 @@ def encode_small(document: Any) -> bytes | None:
     if type(document) is not dict or len(document) != 1:
         return None
     ((name, value),) = document.items()
-    if type(name) is not str:
-        return None
     kind = type(value)
     if kind is ObjectId:
         prefix = _id_prefixes.get(name) or _prefix(_id_prefixes, name, value)
@@ -119,7 +117,7 @@ def _prefix(known: dict[str, bytes], name: str, example: Any) -> bytes | None:
 
     None: the name is long, or cannot be encoded.
     """
-    if len(name) > _LONGEST_NAME:
+    if type(name) is not str or len(name) > _LONGEST_NAME:
         return None
     try:
         encoded = encode({name: example}, DEFAULT_CODEC_OPTIONS)

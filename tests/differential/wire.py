@@ -21,7 +21,6 @@ from motorlite._net.on_asyncio.stream import AsyncioStream
 from tests.differential.outcomes import Names, shown
 
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Iterator
 
 # The messages of the step that is running.
@@ -71,7 +70,7 @@ OPTIONS: Final = CodecOptions[Any](document_class=Fields, datetime_conversion=Da
 def tap() -> Iterator[None]:
     """Keep what the selector event loop's transports write, and motorlite to sockets, while a step is running."""
     kind: Any = selector_events._SelectorSocketTransport  # type: ignore[attr-defined]  # where most messages pass
-    to_transport, to_socket = kind.write, AsyncioStream._write_now
+    to_transport, to_socket = kind.write, AsyncioStream.request
 
     def write(self: Any, data: bytes) -> None:
         messages = MESSAGES.get()
@@ -79,17 +78,17 @@ def tap() -> Iterator[None]:
             messages.append(bytes(data))
         to_transport(self, data)
 
-    def write_now(self: AsyncioStream, sock: socket.socket, data: bytes) -> None:
+    def request(self: AsyncioStream, data: bytes, until: float) -> Any:
         messages = MESSAGES.get()
         if messages is not None:
             messages.append(data)
         token = MESSAGES.set(None)  # the transport may get the rest of the message
         try:
-            to_socket(self, sock, data)
+            return to_socket(self, data, until)
         finally:
             MESSAGES.reset(token)
 
-    with mock.patch.object(kind, "write", write), mock.patch.object(AsyncioStream, "_write_now", write_now):
+    with mock.patch.object(kind, "write", write), mock.patch.object(AsyncioStream, "request", request):
         yield
 
 

@@ -102,7 +102,7 @@ async def test_only_callers_whose_limit_is_hidden_count_as_impatient(ends: str) 
                 await fails(client, find())
             else:
                 await cancel_after(0.1, client, find())
-        assert (client.server().pool.state.pace._part_left > 0) is (ends == "cancelled")
+        assert (client.server().pool.state.pace.part_left > 0) is (ends == "cancelled")
 
 
 async def _after_settling(client: Driver) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from motorlite.errors import AutoReconnect, NotPrimaryError, OperationFailure, PyMongoError, ServerSelectionTimeoutError
 
 if TYPE_CHECKING:
+    from motorlite._base.values import Document
     from motorlite._execution.run import Attempt, Run
     from tests.simulation.wire import Request
 

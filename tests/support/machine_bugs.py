@@ -330,7 +330,7 @@ _ALL: Final = (
         "always-in-a-hurry",
         "callers count as impatient for as long as the client lives",
         "_admission.pace:Pace._read",
-        ("self._part_left *= (1.0 - _WEIGHT) ** len(unread)", "pass"),
+        ("self.part_left *= (1.0 - _WEIGHT) ** len(unread)", "pass"),
         ("PaceOfAServer",),
     ),
     Bug(

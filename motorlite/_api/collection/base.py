@@ -24,8 +24,9 @@ class CollectionBase(Watching[DocumentT]):
         super().__init__(core, settings)
         self._database_name = database_name
         self._name = name
-        # Made by the first `find_one`.
-        self._first: FindFirstFacts | None = None
+        # What `find_one` needs, made by the first one. In one attribute, because each look-up takes 400 instructions in
+        # a class with `__getattr__`.
+        self._first: tuple[Core, Settings, FindFirstFacts] | None = None
         # Made by the first write.
         self._template_writes: TemplateWrites | None = None
 

@@ -19,12 +19,12 @@ from motorlite._api.cursors.command_cursor import (
 )
 from motorlite._api.cursors.cursor import AsyncCursor
 from motorlite._api.session import BOUND
+from motorlite._api.settings import usual_call
 from motorlite._api.time_limits import deadline
 from motorlite._api.turns import give_way, refused
 from motorlite._api.typings import DocumentT
 from motorlite._base import arguments
 from motorlite._base.arguments import fields_document, hint_value
-from motorlite._base.deadline import NO_DEADLINE
 from motorlite._operations.contract import Call
 from motorlite._operations.find import FindFirstFacts, FindOne
 from motorlite._operations.reads import Count, CountDocuments, Distinct, count_pipeline
@@ -33,8 +33,10 @@ from motorlite.errors import ConfigurationError, PyMongoError
 if TYPE_CHECKING:
     from motorlite._api.arguments.find_options import FindOneOptions, FindOptions
     from motorlite._api.session import AsyncClientSession
+    from motorlite._api.settings import Settings
     from motorlite._api.typings import Filter, Projection
     from motorlite._base.arguments import Hint, Pipeline
+    from motorlite._client.core import Core
     from motorlite._operations.find import FindFirst
 
 
@@ -127,29 +129,28 @@ class AsyncCollection(CollectionBase[DocumentT]):
             filter = _filter(filter)
         if options or projection is not None or BOUND or "$query" in filter:
             return await self._find_one(filter, projection, {**options})
-        core = self._core
+        core, settings, facts = self._first or self._make_first()
         try:
             scope = core.enter()
         except PyMongoError:
             await give_way()
             raise
-        settings = self._settings
-        operation: FindFirst[DocumentT] = (self._first or self._make_first()).where(filter)
-        limit, call_options = deadline(core, settings.timeout, None, scope), effective(settings.call_options)
-        if limit is NO_DEADLINE and call_options is settings.call_options:
-            call = settings.usual_call
-        else:
+        operation: FindFirst[DocumentT] = facts.where(filter)
+        call = usual_call(settings, scope)
+        if call is None:
+            limit, call_options = deadline(core, settings.timeout, None, scope), effective(settings.call_options)
             call = Call(None, limit, None, call_options)
         return await core.executor.execute(operation, call)
 
-    def _make_first(self) -> FindFirstFacts:
+    def _make_first(self) -> tuple[Core, Settings, FindFirstFacts]:
         settings = self._settings
-        self._first = FindFirstFacts(
+        facts = FindFirstFacts(
             *self._names,
             read_preference=settings.read_preference,
             codec_options=settings.codec_options,
             read_concern=settings.read_concern,
         )
+        self._first = self._core, settings, facts
         return self._first
 
     async def _find_one(

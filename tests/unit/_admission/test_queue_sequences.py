@@ -455,6 +455,7 @@ class FakePace(Pace):
         super().__init__()
         self.needs = 0.0
         self.patience_now = inf
+        self.part_left = 1.0
 
     __slots__ = ("needs", "patience_now")
 

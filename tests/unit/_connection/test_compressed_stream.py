@@ -20,6 +20,8 @@ from motorlite._wire.frames import FrameReader
 from motorlite.errors import ProtocolError
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
     from motorlite._wire.compression import Buffer
 
 pytestmark = pytest.mark.anyio
@@ -49,6 +51,11 @@ class Inner:
     async def exchange(self, data: bytes, until: float) -> bytes:
         await self.send(data, until)
         return await self.receive(until)
+
+    request = exchange
+
+    def interrupted(self, waiting: Awaitable[bytes | bytearray]) -> None:
+        pass
 
     async def receive(self, until: float) -> bytes:
         assert until == 5.0
