@@ -1,6 +1,6 @@
 """Net: framed streams on trio: on a bare non-blocking socket, or through trio's TLS.
 
-The bare stream writes at once and then waits for the socket, which is the only checkpoint of an exchange. With the
+Bare sockets are read like this where there is no epoll (`epoll`). The stream writes at once and then waits for the socket, which is the only checkpoint of an exchange. With the
 methods of trio's sockets there would be two, and a vain attempt to read before the reply can be there.
 """
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _CHUNK = 64 * 1024
 # What a socket that broke or was closed raises.
-_BROKEN = (OSError, trio.BrokenResourceError, trio.ClosedResourceError)
+BROKEN = (OSError, trio.BrokenResourceError, trio.ClosedResourceError)
 
 
 class TrioStream:
@@ -57,11 +57,8 @@ class TrioStream:
         self._frames: deque[bytes | bytearray] = deque()
         # Whether more messages may follow the reply (`expect_more`).
         self._is_streaming = False
-        # None where the system call does not exist.
+        # None until needed, and where the system call does not exist.
         self._poll: select.poll | None = None
-        if hasattr(select, "poll"):
-            self._poll = select.poll()
-            self._poll.register(sock, select.POLLIN)
         self.is_closed = False
         # True while a part of a request waits to be written, and after that was interrupted.
         self.has_unsent = False
@@ -100,7 +97,7 @@ class TrioStream:
                 frame = self._receive_some()
                 if frame is not None:
                     return frame
-        except _BROKEN as error:
+        except BROKEN as error:
             raise self._broken(error) from error
         except PyMongoError:
             self.abort()
@@ -114,7 +111,7 @@ class TrioStream:
         with trio.CancelScope(deadline=until):
             try:
                 return await self._read()
-            except _BROKEN as error:
+            except BROKEN as error:
                 raise self._broken(error) from error
             except PyMongoError:
                 self.abort()
@@ -126,7 +123,7 @@ class TrioStream:
         with trio.CancelScope(deadline=until) as scope:
             try:
                 await self._write(data)
-            except _BROKEN as error:
+            except BROKEN as error:
                 raise self._broken(error) from error
             await trio.lowlevel.cancel_shielded_checkpoint()
         if scope.cancelled_caught:
@@ -141,9 +138,12 @@ class TrioStream:
         if self.is_closed or self._has_surplus:
             return False
         # Readable means closed by the peer, or unrequested bytes.
-        if self._poll is not None:
-            return not self._poll.poll(0)
-        return not select.select([self._socket], [], [], 0)[0]
+        if not hasattr(select, "poll"):
+            return not select.select([self._socket], [], [], 0)[0]
+        if self._poll is None:
+            self._poll = select.poll()
+            self._poll.register(self._socket, select.POLLIN)
+        return not self._poll.poll(0)
 
     def abort(self) -> None:
         self.is_closed = True
@@ -230,7 +230,7 @@ class TrioStream:
         # error's context, and on Python 3.13 part of a reference cycle.
         return NetworkTimeout(f"{format_address(self._address)}: no reply in time")
 
-    def _broken(self, error: BaseException) -> AutoReconnect:
+    def _broken(self, error: BaseException) -> PyMongoError:
         self.abort()
         return AutoReconnect(f"{format_address(self._address)}: {describe(error.__cause__ or error)}")
 
@@ -265,7 +265,7 @@ class TrioTLSStream(TrioStream):
         try:
             await self._write(data)
             return await self._read()
-        except _BROKEN as error:
+        except BROKEN as error:
             raise self._broken(error) from error
         except PyMongoError:
             self.abort()
