@@ -1,8 +1,8 @@
 """Net: framed streams on trio whose sockets one system task reads, where the system has epoll.
 
-`trio.lowlevel.wait_readable` registers and unregisters a socket for every single wait. Here each socket stays registered
-with an epoll object of the client's, and trio waits for that object: once for all the replies that have arrived. As on
-asyncio, idle streams are read too, and close when their peer does.
+`trio.lowlevel.wait_readable` registers a socket anew for every single wait. Here each socket stays registered with an
+epoll object of the client's, and trio waits for that object: once for all the replies that have arrived. As on asyncio,
+idle streams are read too, and close when their peer does.
 """
 
 from __future__ import annotations

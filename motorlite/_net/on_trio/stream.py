@@ -1,7 +1,8 @@
 """Net: framed streams on trio: on a bare non-blocking socket, or through trio's TLS.
 
-Bare sockets are read like this where there is no epoll (`epoll`). The stream writes at once and then waits for the socket, which is the only checkpoint of an exchange. With the
-methods of trio's sockets there would be two, and a vain attempt to read before the reply can be there.
+The bare stream is for systems without epoll; `epoll` has the other one. It writes at once and then waits for the
+socket, which is the only checkpoint of an exchange. With the methods of trio's sockets there would be two, and a vain
+attempt to read before the reply can be there.
 """
 
 from __future__ import annotations
@@ -62,8 +63,8 @@ class TrioStream:
         self.is_closed = False
         # True while a part of a request waits to be written, and after that was interrupted.
         self.has_unsent = False
-        # If a time limit or scope has expired when the task runs, trio cancels before the first byte is written. Also true
-        # of a request that the system refused.
+        # If a time limit or scope has expired when the task runs, trio cancels before the first byte is written. The
+        # system may also refuse the first byte, if the connection is broken.
         self.sent_nothing = False
 
     # --- FrameStream ---
