@@ -156,7 +156,7 @@ TARGETS = (
     Target(ROUND_TRIP, "motorlite._connection.connection:Connection.round_trip"),
     Target(DECODE, "motorlite._connection.connection:decode_reply"),
     Target(LOOP, "motorlite._net.on_asyncio.stream:AsyncioStream.exchange"),
-    Target(LOOP, "motorlite._net.on_trio.stream:TrioStream._exchange"),
+    Target(LOOP, "motorlite._net.on_trio.epoll:EpollStream._exchange"),
 )
 
 

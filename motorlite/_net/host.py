@@ -95,8 +95,11 @@ def utc_date() -> str:
 # processes share.
 
 
-class _Socket(Protocol):
+class _Descriptor(Protocol):
     def fileno(self) -> int: ...
+
+
+class _Socket(_Descriptor, Protocol):
     def setsockopt(self, level: int, optname: int, value: int, /) -> None: ...
 
 
@@ -111,7 +114,7 @@ def enable_keepalive(sock: _Socket) -> None:
             sock.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
-_sockets: Final[WeakSet[_Socket]] = WeakSet()
+_sockets: Final[WeakSet[_Descriptor]] = WeakSet()
 # Objects of the parent that this process must not free.
 _of_parent: Final[list[object]] = []
 
@@ -121,8 +124,8 @@ def leave_to_parent(work: object) -> None:
     _of_parent.append(work)
 
 
-def keep_from_children(sock: _Socket) -> None:
-    """Detach `sock` in every child forked from now on."""
+def keep_from_children(sock: _Descriptor) -> None:
+    """Detach `sock`, or another file, in every child forked from now on."""
     _sockets.add(sock)
 
 

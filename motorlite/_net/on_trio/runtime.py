@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import contextvars
 import logging
+import select
 import socket
 import ssl
 from contextlib import suppress
 from functools import partial
 from math import inf
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import trio
 
 from motorlite._net.failures import TLS_REFUSED, connecting, describe
 from motorlite._net.host import enable_keepalive, keep_from_children
+from motorlite._net.on_trio.epoll import EpollStream, Reader
 from motorlite._net.on_trio.stream import TrioStream, TrioTLSStream
 from motorlite._net.proxy import introduce, through
 from motorlite._net.runtime import WaitTimeout
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _logger = logging.getLogger("motorlite.client")
 _NOTHING = object()
+_HAS_EPOLL: Final = hasattr(select, "epoll")
 
 
 class TrioWaiter:
@@ -156,6 +159,8 @@ class TrioRuntime:
         self._token = trio.lowlevel.current_trio_token()
         # Of the clock itself, not `trio.current_time`: statistics are also read from other threads.
         self.now: Callable[[], float] = trio.lowlevel.current_clock().current_time
+        # Of the open plain sockets; a closed one if there have been any.
+        self._reader: Reader | None = None
 
     def is_current(self) -> bool:
         # In guest mode the host loop's own tasks also run in the thread of a trio run.
@@ -228,7 +233,7 @@ class TrioRuntime:
             sock = socket.socket(fileno=stream.socket.detach())
             sock.setblocking(False)
             keep_from_children(sock)
-            return TrioStream(address, framer, sock)
+            return self._plain(sock, address, framer)
         secured = trio.SSLStream(stream, tls, server_hostname=address[0], https_compatible=True)
         try:
             await secured.do_handshake()
@@ -239,6 +244,17 @@ class TrioRuntime:
                 raise cause if isinstance(cause, ssl.SSLError) else ConnectionResetError(TLS_REFUSED) from None
             raise
         return TrioTLSStream(address, framer, stream.socket, secured)
+
+    def _plain(self, sock: socket.socket, address: Address, framer: Framer) -> TrioStream:
+        if not _HAS_EPOLL:
+            return TrioStream(address, framer, sock)
+        try:
+            if self._reader is None or self._reader.is_closed:
+                self._reader = Reader()
+            return EpollStream(address, framer, sock, self._reader)
+        except BaseException:
+            sock.close()
+            raise
 
     async def run_in_thread(self, function: Callable[[], T], until: float = inf) -> T:
         with trio.CancelScope(deadline=until):

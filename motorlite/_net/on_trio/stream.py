@@ -1,7 +1,8 @@
 """Net: framed streams on trio: on a bare non-blocking socket, or through trio's TLS.
 
-The bare stream writes at once and then waits for the socket, which is the only checkpoint of an exchange. With the
-methods of trio's sockets there would be two, and a vain attempt to read before the reply can be there.
+The bare stream is for systems without epoll; `epoll` has the other one. It writes at once and then waits for the
+socket, which is the only checkpoint of an exchange. With the methods of trio's sockets there would be two, and a vain
+attempt to read before the reply can be there.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 _CHUNK = 64 * 1024
 # What a socket that broke or was closed raises.
-_BROKEN = (OSError, trio.BrokenResourceError, trio.ClosedResourceError)
+BROKEN = (OSError, trio.BrokenResourceError, trio.ClosedResourceError)
 
 
 class TrioStream:
@@ -57,15 +58,13 @@ class TrioStream:
         self._frames: deque[bytes | bytearray] = deque()
         # Whether more messages may follow the reply (`expect_more`).
         self._is_streaming = False
-        # None where the system call does not exist.
+        # None until needed, and where the system call does not exist.
         self._poll: select.poll | None = None
-        if hasattr(select, "poll"):
-            self._poll = select.poll()
-            self._poll.register(sock, select.POLLIN)
         self.is_closed = False
-        # True during a write of a request, and after an interrupted one.
+        # True while a part of a request waits to be written, and after that was interrupted.
         self.has_unsent = False
-        # If a time limit or scope has expired when the task runs, trio cancels before the first byte is written.
+        # If a time limit or scope has expired when the task runs, trio cancels before the first byte is written. The
+        # system may also refuse the first byte, if the connection is broken.
         self.sent_nothing = False
 
     # --- FrameStream ---
@@ -84,11 +83,22 @@ class TrioStream:
         raise self._too_late()
 
     async def _exchange(self, data: bytes) -> bytes | bytearray:
+        """As `_write` and `_read`, in one coroutine for a request that the system takes at once."""
         self._check_open()
+        self.sent_nothing = True
+        await checkpoint_if_cancelled()
         try:
-            await self._write(data)
-            return await self._read()
-        except _BROKEN as error:
+            sent = self._send_some(data)
+            if sent < len(data):
+                await self._write_rest(data, sent)
+            else:
+                self.sent_nothing = False
+            while True:
+                await wait_readable(self._socket)
+                frame = self._receive_some()
+                if frame is not None:
+                    return frame
+        except BROKEN as error:
             raise self._broken(error) from error
         except PyMongoError:
             self.abort()
@@ -102,7 +112,7 @@ class TrioStream:
         with trio.CancelScope(deadline=until):
             try:
                 return await self._read()
-            except _BROKEN as error:
+            except BROKEN as error:
                 raise self._broken(error) from error
             except PyMongoError:
                 self.abort()
@@ -114,7 +124,7 @@ class TrioStream:
         with trio.CancelScope(deadline=until) as scope:
             try:
                 await self._write(data)
-            except _BROKEN as error:
+            except BROKEN as error:
                 raise self._broken(error) from error
             await trio.lowlevel.cancel_shielded_checkpoint()
         if scope.cancelled_caught:
@@ -129,9 +139,12 @@ class TrioStream:
         if self.is_closed or self._has_surplus:
             return False
         # Readable means closed by the peer, or unrequested bytes.
-        if self._poll is not None:
-            return not self._poll.poll(0)
-        return not select.select([self._socket], [], [], 0)[0]
+        if not hasattr(select, "poll"):
+            return not select.select([self._socket], [], [], 0)[0]
+        if self._poll is None:
+            self._poll = select.poll()
+            self._poll.register(self._socket, select.POLLIN)
+        return not self._poll.poll(0)
 
     def abort(self) -> None:
         self.is_closed = True
@@ -143,21 +156,29 @@ class TrioStream:
 
     async def _write(self, data: bytes) -> None:
         """Write `data`. Waits only for a full buffer of the system."""
-        self.sent_nothing = False
+        self.sent_nothing = True
+        await checkpoint_if_cancelled()
+        sent = self._send_some(data)
+        if sent < len(data):
+            await self._write_rest(data, sent)
+        else:
+            self.sent_nothing = False
+
+    async def _write_rest(self, data: bytes, sent: int) -> None:
+        """Write what the system did not take at first."""
         self.has_unsent = True
         try:
-            await checkpoint_if_cancelled()
-            while not (sent := self._send_some(data)):
+            while not sent:
                 await wait_writable(self._socket)
+                sent = self._send_some(data)
         except trio.Cancelled:
-            self.sent_nothing = True
             self.has_unsent = False
             raise
-        if sent < len(data):
-            rest = memoryview(data)[sent:]
-            while rest:
-                await wait_writable(self._socket)
-                rest = rest[self._send_some(rest) :]
+        self.sent_nothing = False
+        rest = memoryview(data)[sent:]
+        while rest:
+            await wait_writable(self._socket)
+            rest = rest[self._send_some(rest) :]
         self.has_unsent = False
 
     def _send_some(self, data: bytes | memoryview) -> int:
@@ -168,28 +189,34 @@ class TrioStream:
             return 0
 
     async def _read(self) -> bytes | bytearray:
-        framer = self._framer
         while True:
             await wait_readable(self._socket)
-            try:
-                count = self._socket.recv_into(framer.buffer())
-            except BlockingIOError:
-                continue
-            if not count:
-                raise self._peer_closed()
-            frame = framer.received_one(count)
+            frame = self._receive_some()
             if frame is not None:
                 return frame
-            frame = framer.next_frame()
-            if frame is None:
-                continue
-            if self._is_streaming:
-                while (following := framer.next_frame()) is not None:
-                    self._frames.append(following)
-            elif not framer.is_empty:
-                # The reply is valid, but the connection must not be reused.
-                self.abort()
+
+    def _receive_some(self) -> bytes | bytearray | None:
+        """Read what the system has now. Return the message that is complete with it."""
+        framer = self._framer
+        try:
+            count = self._socket.recv_into(framer.buffer())
+        except BlockingIOError:
+            return None
+        if not count:
+            raise self._peer_closed()
+        frame = framer.received_one(count)
+        if frame is not None:
             return frame
+        frame = framer.next_frame()
+        if frame is None:
+            return None
+        if self._is_streaming:
+            while (following := framer.next_frame()) is not None:
+                self._frames.append(following)
+        elif not framer.is_empty:
+            # The reply is valid, but the connection must not be reused.
+            self.abort()
+        return frame
 
     def _peer_closed(self) -> AutoReconnect:
         return AutoReconnect(f"{format_address(self._address)}: the server closed the connection")
@@ -204,7 +231,7 @@ class TrioStream:
         # error's context, and on Python 3.13 part of a reference cycle.
         return NetworkTimeout(f"{format_address(self._address)}: no reply in time")
 
-    def _broken(self, error: BaseException) -> AutoReconnect:
+    def _broken(self, error: BaseException) -> PyMongoError:
         self.abort()
         return AutoReconnect(f"{format_address(self._address)}: {describe(error.__cause__ or error)}")
 
@@ -234,15 +261,22 @@ class TrioTLSStream(TrioStream):
         self.is_closed = True
         self._socket.close()
 
+    async def _exchange(self, data: bytes) -> bytes | bytearray:
+        self._check_open()
+        try:
+            await self._write(data)
+            return await self._read()
+        except BROKEN as error:
+            raise self._broken(error) from error
+        except PyMongoError:
+            self.abort()
+            raise
+
     async def _write(self, data: bytes) -> None:
+        self.sent_nothing = True
+        await checkpoint_if_cancelled()
         self.sent_nothing = False
         self.has_unsent = True
-        try:
-            await checkpoint_if_cancelled()
-        except trio.Cancelled:
-            self.sent_nothing = True
-            self.has_unsent = False
-            raise
         await self._tls.send_all(data)
         self.has_unsent = False
 
