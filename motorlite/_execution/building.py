@@ -333,8 +333,7 @@ class CommandBuilder:
         Raises:
             InvalidOperation: This server cannot run an equivalent command for a retry; the earlier error is raised.
         """
-        operation, call = run.operation, run.call
-        session = call.session
+        operation, call, session = run.operation, run.call, run.call.session
         try:
             is_usual = (
                 call.deadline is NO_DEADLINE
