@@ -105,7 +105,7 @@ _option_block: Final = OPTION_BLOCK.get
 
 
 def usual_call(settings: Settings, scope: float) -> Call | None:
-    """Return the call that has nothing but `settings`; None: a block, a scope or a timeout adds something to it.
+    """Return the call that has nothing but `settings`; None: ask `made_call`, since something may add to it.
 
     `scope`: what `core.enter` returned.
     """
@@ -118,6 +118,14 @@ def usual_call(settings: Settings, scope: float) -> Call | None:
     ):
         return settings.usual_call
     return None
+
+
+def made_call(core: Core, settings: Settings, scope: float, timeout_ms: float | None = None) -> Call:
+    """Return the call of an operation without a session that starts now."""
+    options, limit = effective(settings.call_options), deadline(core, settings.timeout, timeout_ms, scope)
+    if limit is NO_DEADLINE and options is settings.call_options:
+        return settings.usual_call
+    return Call(None, limit, None, options)
 
 
 class Configured(Generic[DocumentT]):
@@ -186,13 +194,10 @@ class Configured(Generic[DocumentT]):
         try:
             scope = core.enter()
             settings = self._settings
-            if session is None and timeout_ms is None and not BOUND:
-                usual = usual_call(settings, scope)
-                if usual is not None:
-                    return usual
-            options = effective(settings.call_options)
             if session is None and not BOUND:
-                return Call(None, deadline(core, settings.timeout, timeout_ms, scope), options=options)
+                usual = usual_call(settings, scope) if timeout_ms is None else None
+                return usual or made_call(core, settings, scope, timeout_ms)
+            options = effective(settings.call_options)
             state, limit = begin(session, core, settings.timeout, timeout_ms, is_acknowledged)
         except PyMongoError as error:
             refuse(error)

@@ -747,7 +747,7 @@ _ALL: Final = (
     Bug(
         "session-in-its-last-minute",
         "a session is used that the server is about to end",
-        "_sessions.session:SessionPool.acquire",
+        "_sessions.session:SessionPool._learn",
         (" - _LAST_MINUTE", ""),
         ("Sessions",),
     ),
@@ -762,7 +762,7 @@ _ALL: Final = (
         "dirty-session-returns",
         "a session in doubt is used again",
         "_sessions.session:SessionPool.release",
-        ("if not session.is_dirty:", "if True:"),
+        (" and not session.is_dirty", ""),
         ("Sessions",),
     ),
     Bug(

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Unpack
 from motorlite._api.arguments import method_options
 from motorlite._api.arguments.checks import given_options, optional
 from motorlite._api.arguments.find_options import FIND_ONE_CHECKS, find_arguments, unwrapped
-from motorlite._api.call_options import effective
 from motorlite._api.collection.base import CollectionBase
 from motorlite._api.cursors.command_cursor import (
     AsyncCommandCursor,
@@ -19,13 +18,11 @@ from motorlite._api.cursors.command_cursor import (
 )
 from motorlite._api.cursors.cursor import AsyncCursor
 from motorlite._api.session import BOUND
-from motorlite._api.settings import usual_call
-from motorlite._api.time_limits import deadline
+from motorlite._api.settings import made_call, usual_call
 from motorlite._api.turns import give_way, refused
 from motorlite._api.typings import DocumentT
 from motorlite._base import arguments
 from motorlite._base.arguments import fields_document, hint_value
-from motorlite._operations.contract import Call
 from motorlite._operations.find import FindFirstFacts, FindOne
 from motorlite._operations.reads import Count, CountDocuments, Distinct, count_pipeline
 from motorlite.errors import ConfigurationError, PyMongoError
@@ -136,10 +133,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
             await give_way()
             raise
         operation: FindFirst[DocumentT] = facts.where(filter)
-        call = usual_call(settings, scope)
-        if call is None:
-            limit, call_options = deadline(core, settings.timeout, None, scope), effective(settings.call_options)
-            call = Call(None, limit, None, call_options)
+        call = usual_call(settings, scope) or made_call(core, settings, scope)
         return await core.executor.execute(operation, call)
 
     def _make_first(self) -> tuple[Core, Settings, FindFirstFacts]:
