@@ -176,7 +176,7 @@ RESOLVERS: Final = ("_net.aws_sdk", "_client.optional", "__init__")
 LATER: Final = ("_LATER", "__getattr__", "__dir__")
 
 # Methods with which a connection talks to its server: on anything, and on what is called a connection.
-SENDING: Final = frozenset({"exchange", "round_trip", "send_only", "next_reply"})
+SENDING: Final = frozenset({"exchange", "start_exchange", "round_trip", "send_only", "next_reply"})
 SENDING_ON_CONNECTIONS: Final = frozenset({"receive", "send"})
 SENDERS: Final = ("_execution.sender", "_topology.monitor*", "_connection.*")
 
@@ -284,8 +284,10 @@ def packages_are_known(module: Module) -> Iterator[str]:
 def only_three_send(module: Module) -> Iterator[str]:
     if matches(module.name, SENDERS):
         return
+    functions = ast.FunctionDef | ast.AsyncFunctionDef
+    own = {node.name for node in nodes(module.source) if isinstance(node, functions)}
     for node in nodes(module.source):
-        if not isinstance(node, ast.Attribute):
+        if not isinstance(node, ast.Attribute) or (ast.unparse(node.value) == "self" and node.attr in own):
             continue
         receiver = ast.unparse(node.value).rpartition(".")[2].lower()
         if node.attr in SENDING or (node.attr in SENDING_ON_CONNECTIONS and "conn" in receiver):
@@ -462,6 +464,8 @@ LATER_SOURCE = "if TYPE_CHECKING:\n    from x import y\nelse:\n    _LATER = {}\n
         ("only three send", "_api.cursor", "async def f(self):\n    await self._connection.send(b'')", True),
         ("only three send", "_topology.topology", "async def f(conn):\n    await conn.receive()", True),
         ("only three send", "_topology.topology", "send = pool.exchange", True),
+        ("only three send", "_net.stream", "def exchange(self):\n    self.start_exchange()", True),
+        ("only three send", "_net.stream", "def exchange(self):\n    self.exchange()", False),
         (
             "only three send",
             "_execution.sender",

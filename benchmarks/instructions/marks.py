@@ -155,7 +155,7 @@ TARGETS = (
     Target(ENCODE, "motorlite._connection.messages:encode_parts"),
     Target(ROUND_TRIP, "motorlite._connection.connection:Connection.round_trip"),
     Target(DECODE, "motorlite._connection.connection:decode_reply"),
-    Target(LOOP, "motorlite._net.on_asyncio.stream:AsyncioStream.exchange"),
+    Target(LOOP, "motorlite._net.on_asyncio.stream:AsyncioStream.start_exchange"),
     Target(LOOP, "motorlite._net.on_trio.epoll:EpollStream._exchange"),
 )
 

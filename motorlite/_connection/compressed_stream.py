@@ -69,7 +69,8 @@ class CompressedStream:
         frame = await self._stream.exchange(self._pack_now(data), until)
         return await self._unpack_large(frame) if self._is_large(frame) else self._unpack(frame)
 
-    request = exchange
+    def start_exchange(self, data: bytes, until: float) -> Awaitable[bytes | bytearray]:
+        return self.exchange(data, until)
 
     def interrupted(self, waiting: Awaitable[bytes | bytearray]) -> None:
         """Nothing to do: `exchange` keeps what arrives."""

@@ -124,7 +124,7 @@ class Connection:
         """
         waiting = None
         try:
-            waiting = self.stream.request(message, until)
+            waiting = self.stream.start_exchange(message, until)
             frame = await waiting
             waiting = None
             body = op_msg.sole_body(frame, request_id)

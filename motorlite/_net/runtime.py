@@ -63,14 +63,14 @@ class FrameStream(Protocol):
     async def exchange(self, data: bytes, until: float) -> bytes | bytearray:
         """Write `data` and wait for one message. No earlier message may be unread."""
 
-    def request(self, data: bytes, until: float) -> Awaitable[bytes | bytearray]:
+    def start_exchange(self, data: bytes, until: float) -> Awaitable[bytes | bytearray]:
         """Like `exchange`, with one coroutine less where that is possible. To be awaited at once.
 
         If that raises, call `interrupted`.
         """
 
     def interrupted(self, waiting: Awaitable[bytes | bytearray]) -> None:
-        """Keep a message that arrived for `waiting`, the result of `request`, whose task did not get it any more."""
+        """Keep a message that arrived for `waiting`, the result of `start_exchange`, whose task did not get it any more."""
 
     async def receive(self, until: float) -> bytes | bytearray:
         """Wait for one message."""

@@ -58,7 +58,8 @@ class MemoryStream:
         await self.send(data, until)
         return await self.receive(until)
 
-    request = exchange
+    def start_exchange(self, data: bytes, until: float) -> Awaitable[bytes | bytearray]:
+        return self.exchange(data, until)
 
     def interrupted(self, waiting: Awaitable[bytes | bytearray]) -> None:
         """Nothing to do: `exchange` keeps what arrives."""

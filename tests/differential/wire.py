@@ -70,7 +70,7 @@ OPTIONS: Final = CodecOptions[Any](document_class=Fields, datetime_conversion=Da
 def tap() -> Iterator[None]:
     """Keep what the selector event loop's transports write, and motorlite to sockets, while a step is running."""
     kind: Any = selector_events._SelectorSocketTransport  # type: ignore[attr-defined]  # where most messages pass
-    to_transport, to_socket = kind.write, AsyncioStream.request
+    to_transport, to_socket = kind.write, AsyncioStream.start_exchange
 
     def write(self: Any, data: bytes) -> None:
         messages = MESSAGES.get()
@@ -78,7 +78,7 @@ def tap() -> Iterator[None]:
             messages.append(bytes(data))
         to_transport(self, data)
 
-    def request(self: AsyncioStream, data: bytes, until: float) -> Any:
+    def start_exchange(self: AsyncioStream, data: bytes, until: float) -> Any:
         messages = MESSAGES.get()
         if messages is not None:
             messages.append(data)
@@ -88,7 +88,7 @@ def tap() -> Iterator[None]:
         finally:
             MESSAGES.reset(token)
 
-    with mock.patch.object(kind, "write", write), mock.patch.object(AsyncioStream, "request", request):
+    with mock.patch.object(kind, "write", write), mock.patch.object(AsyncioStream, "start_exchange", start_exchange):
         yield
 
 

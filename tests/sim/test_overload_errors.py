@@ -268,11 +268,11 @@ async def test_a_command_that_cannot_be_built_at_all_raises_its_own_error() -> N
 async def test_the_cause_of_an_error_is_kept() -> None:
     cause = OSError("what the socket said")
 
-    async def request(data: bytes, until: float) -> bytes:
+    async def start_exchange(data: bytes, until: float) -> bytes:
         raise AutoReconnect("broken") from cause
 
     async with driver(replica_set()) as client:
         (connection,) = client.server().pool.state.idle
-        setattr(connection.stream, "request", request)  # noqa: B010  # a method
+        setattr(connection.stream, "start_exchange", start_exchange)  # noqa: B010  # a method
         error = await fails(client, update_many())
         assert error.__cause__ is cause

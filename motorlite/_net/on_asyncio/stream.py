@@ -219,7 +219,7 @@ class AsyncioStream(asyncio.BufferedProtocol):
         return self._transport.get_write_buffer_size() > 0 or self._lower.get_write_buffer_size() > 0
 
     async def exchange(self, data: bytes, until: float) -> bytes | bytearray:
-        waiter = self.request(data, until)
+        waiter = self.start_exchange(data, until)
         try:
             return await waiter
         except BaseException:
@@ -227,7 +227,7 @@ class AsyncioStream(asyncio.BufferedProtocol):
             del waiter  # it holds the error, whose traceback references this frame
             raise
 
-    def request(self, data: bytes, until: float) -> asyncio.Future[bytes | bytearray]:
+    def start_exchange(self, data: bytes, until: float) -> asyncio.Future[bytes | bytearray]:
         if self.is_closed:
             self.sent_nothing = True
             raise self._closed_error()

@@ -69,10 +69,10 @@ class TrioStream:
 
     # --- FrameStream ---
 
-    def request(self, data: bytes, until: float) -> Coroutine[Any, Any, bytes | bytearray]:
+    def start_exchange(self, data: bytes, until: float) -> Coroutine[Any, Any, bytes | bytearray]:
         return self._exchange(data) if until == inf else self._exchange_until(data, until)
 
-    exchange = request
+    exchange = start_exchange
 
     def interrupted(self, waiting: Awaitable[bytes | bytearray]) -> None:
         """Nothing can have arrived: the socket still has it."""

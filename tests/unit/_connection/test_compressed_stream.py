@@ -52,7 +52,7 @@ class Inner:
         await self.send(data, until)
         return await self.receive(until)
 
-    request = exchange
+    start_exchange = exchange
 
     def interrupted(self, waiting: Awaitable[bytes | bytearray]) -> None:
         pass
