@@ -70,7 +70,7 @@ class FrameStream(Protocol):
         """
 
     def interrupted(self, waiting: Awaitable[bytes | bytearray]) -> None:
-        """Keep a message that arrived for `waiting`, the result of `start_exchange`, whose task did not get it any more."""
+        """Keep a message that arrived for `waiting`, the result of `start_exchange`, after its task was interrupted."""
 
     async def receive(self, until: float) -> bytes | bytearray:
         """Wait for one message."""
