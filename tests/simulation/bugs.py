@@ -132,7 +132,7 @@ _ALL: Final = (
         "session-dirty",
         "the pool keeps a server session after a network error",
         "_sessions.session:SessionPool.release",
-        ("if not session.is_dirty:", "if session:"),
+        (" and not session.is_dirty", ""),
         ("sessions",),
     ),
     Bug(
