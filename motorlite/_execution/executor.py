@@ -244,10 +244,13 @@ class Executor:
         while True:
             try:
                 if attempt.error is not None:
+                    first, attempt.error = attempt.error, None
+                    context = first.__context__
                     try:
-                        raise attempt.error
+                        raise first
                     finally:
-                        attempt.error = None
+                        first.__context__ = context  # Python has replaced it with what the caller is handling
+                        del first, context
                 reply = await self._attempt(run, attempt)
                 assert run.retry is not None
                 run.retry.succeeded(run.source)

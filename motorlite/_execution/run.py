@@ -45,7 +45,7 @@ class _Defaults:
 
     is_retry: bool = False
     _operation_id: int | None = None
-    # Its session's other operations wait until it has ended.
+    # Whether it has its session's turn, for whose end other operations wait.
     has_turn: bool = False
     # The failed attempt whose reply stands because no retry did better.
     standing: Failure | None = None

@@ -66,7 +66,7 @@ class FrameStream(Protocol):
     def start_exchange(self, data: bytes, until: float) -> Awaitable[bytes | bytearray]:
         """Like `exchange`, with one coroutine less where that is possible. To be awaited at once.
 
-        If that raises, call `interrupted`.
+        If awaiting it raises, call `interrupted`.
         """
 
     def interrupted(self, waiting: Awaitable[bytes | bytearray]) -> None:

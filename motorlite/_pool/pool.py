@@ -115,9 +115,13 @@ class Pool:
         if self._has_limits or self._publish:
             return None
         state, request = self.state, Request(self._runtime.waiter(), now)
-        state.enqueue(request, now)
-        if state.effects:
-            self._perform()
+        try:
+            state.enqueue(request, now)
+            if state.effects:
+                self._perform()
+        except BaseException:
+            self._leave(request)
+            raise
         return request
 
     def received(self, answer: Any) -> Connection:
@@ -134,7 +138,7 @@ class Pool:
             del answer  # its traceback references this frame
 
     def left(self, request: Request) -> None:
-        """Withdraw a request of `ask` whose caller stopped waiting, or got an error."""
+        """Withdraw a request of `ask` whose caller stopped waiting. Nothing is left of one that got an error."""
         if not isinstance(request.waiter.take_back(), PyMongoError):
             self._leave(request)
 

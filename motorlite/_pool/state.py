@@ -379,10 +379,11 @@ class PoolState:
         if self.phase is not _READY or self.queue.count or (self.limit is not None and not self.may_use()):
             return None
         idle = self.idle
-        while idle:  # as `_next_idle` and `_perished` do, without the 2,000 instructions of their calls
+        while idle:
             connection = idle.pop()
             stream, idle_for = connection.stream, now - connection.idle_since
-            # A stale one is never idle: `clear` and `clear_service` drop it.
+            # As `_next_idle` and `_perished`, without the 2,000 instructions of their calls. A stale one is never idle:
+            # `_keep` lets none in, and `clear` and `clear_service` drop them.
             if (
                 stream.is_closed
                 or idle_for > self._max_idle_time
@@ -628,9 +629,8 @@ class PoolState:
         if establishment.request is not None:
             establishment.request.has_passed = True
             establishment.request.release()
-        connection.idle_since = now
         self._ask_after = connection.stream.ask_after
-        self.idle.append(connection)
+        self._keep(connection, now)  # its service may have been cleared while it authenticated
         self.serve(now)
         # The next connection for minPoolSize need not wait for maintenance.
         self.populate()

@@ -276,3 +276,22 @@ async def test_the_cause_of_an_error_is_kept() -> None:
         setattr(connection.stream, "start_exchange", start_exchange)  # noqa: B010  # a method
         error = await fails(client, update_many())
         assert error.__cause__ is cause
+
+
+async def test_the_context_of_an_error_is_kept() -> None:
+    """Not what the caller is handling, which is further away."""
+
+    async def start_exchange(data: bytes, until: float) -> bytes:
+        try:
+            raise KeyError("inside")
+        except KeyError:
+            raise AutoReconnect("broken")  # noqa: B904  # the implicit context
+
+    async with driver(replica_set()) as client:
+        (connection,) = client.server().pool.state.idle
+        setattr(connection.stream, "start_exchange", start_exchange)  # noqa: B010  # a method
+        try:
+            raise RuntimeError("outside")
+        except RuntimeError:
+            error = await fails(client, update_many())
+        assert isinstance(error.__context__, KeyError)

@@ -111,7 +111,9 @@ class Reader:
             return
         streams = self._streams
         for number, _ in self._epoll.poll(0, len(streams)):
-            stream = streams[number]
+            stream = streams.get(number)
+            if stream is None:  # closed since, by a handler of the log below
+                continue
             try:
                 stream.read_some()
             except Exception as error:
@@ -129,13 +131,14 @@ class EpollStream(TrioStream):
 
     __slots__ = ("_error", "_is_owed", "_is_paused", "_reader", "_task")
 
-    # The reader also reads idle streams, and closes them.
+    # The reader also reads idle streams, and closes them, as soon as the event loop runs. After a second, `is_healthy`
+    # asks the socket: the program may have kept the loop busy.
     ask_after = 1.0
 
     def __init__(self, address: Address, framer: Framer, sock: socket.socket, reader: Reader) -> None:
         super().__init__(address, framer, sock)
         self._reader = reader
-        # The task waiting for a message. What it waits for is in `_frames`, also if it is cancelled meanwhile.
+        # The task waiting for a message. The message goes to `_frames`, and stays there if the task is cancelled.
         self._task: trio.lowlevel.Task | None = None
         # Why the stream closed; raised to its next user.
         self._error: PyMongoError | None = None
@@ -191,7 +194,7 @@ class EpollStream(TrioStream):
             self._refuse_surplus()
 
     def fail(self, reason: str) -> None:
-        """Close the stream, because the reader cannot read it."""
+        """Close the stream for this reason."""
         self._close(AutoReconnect(f"{format_address(self._address)}: {reason}"))
 
     # --- FrameStream ---
@@ -241,7 +244,8 @@ class EpollStream(TrioStream):
             if self._is_paused and not self._frames and not self.is_closed:
                 self._resume()
             return frame
-        self._check_open()
+        if self.is_closed:
+            raise self._closed_error()
         self._is_owed = True
         with trio.CancelScope(deadline=until):
             return await self._read()
@@ -254,10 +258,6 @@ class EpollStream(TrioStream):
         self._is_owed = False
         if self._has_surplus:
             self._refuse_surplus()
-
-    def is_healthy(self) -> bool:
-        # An unread reply belongs to an abandoned request.
-        return not self.is_closed and not self._has_surplus
 
     def abort(self) -> None:
         self.fail("the connection was closed by this client")

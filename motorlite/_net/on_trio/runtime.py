@@ -159,7 +159,7 @@ class TrioRuntime:
         self._token = trio.lowlevel.current_trio_token()
         # Of the clock itself, not `trio.current_time`: statistics are also read from other threads.
         self.now: Callable[[], float] = trio.lowlevel.current_clock().current_time
-        # Of the open plain sockets; a closed one if there have been any.
+        # Reads the open plain sockets. None before the first one; closed while there are none.
         self._reader: Reader | None = None
 
     def is_current(self) -> bool:

@@ -24,6 +24,7 @@ from tests.support.kept_errors import is_kept_copy
 from tests.support.pools import pool_on, settle, slow, start
 
 if TYPE_CHECKING:
+    from motorlite._admission.pool_queue import Request
     from motorlite._connection.connection import Connection
 
 pytestmark = pytest.mark.anyio
@@ -487,3 +488,22 @@ async def test_a_pool_that_is_ready_again_is_filled_at_once(deployment: Scripted
         subject.pool.ready()
         await settle()
         assert subject.pool.state.total == 2
+
+
+async def test_a_request_that_could_not_be_made_is_not_served(
+    deployment: ScriptedDeployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with pool_on(deployment, max_size=1, listen=False) as subject:
+        connection = await subject.check_out()
+        state, enqueue = subject.pool.state, PoolState.enqueue
+
+        def fail(state: PoolState, request: Request, now: float) -> None:
+            enqueue(state, request, now)
+            raise RecursionError
+
+        with monkeypatch.context() as patch:
+            patch.setattr(PoolState, "enqueue", fail)
+            with pytest.raises(RecursionError):
+                subject.pool.ask(subject.now)
+        subject.pool.check_in(connection)
+        assert (len(state.queue), list(state.idle)) == (0, [connection])

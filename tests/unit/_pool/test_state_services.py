@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from bson import ObjectId
@@ -10,7 +10,7 @@ from bson import ObjectId
 from motorlite._connection.handshake import Purpose
 from motorlite._pool.state import Close, Drain, Phase
 from motorlite.monitoring import ConnectionClosedReason
-from tests.support.pool_state import StateDriver, answer
+from tests.support.pool_state import FakeConnection, StateDriver, answer
 
 if TYPE_CHECKING:
     from motorlite._connection.connection import Connection
@@ -139,3 +139,17 @@ def test_what_connections_are_in_use_for() -> None:
         subject.reach(ONE).purpose = purpose
     put(subject, subject.reach(ONE))
     assert [subject.state.count(purpose) for purpose in Purpose] == [2, 1, 1]
+
+
+def test_a_service_that_is_cleared_while_a_connection_to_it_authenticates() -> None:
+    subject = StateDriver()
+    subject.reach(ONE)
+    request = subject.ask()
+    (establishment,) = subject.started()
+    late = FakeConnection(establishment)
+    late.service_id, late.generation = ONE, subject.state.services.join(ONE)
+    subject.state.clear_service(ONE)
+    subject.state.give_up(request, subject.now)
+    subject.state.established(establishment, cast("Connection", late), subject.now)
+    assert subject.effects() == [Close(cast("Connection", late), STALE)]
+    assert subject.state.take(subject.now) is None

@@ -234,6 +234,7 @@ async def test_an_idle_stream_learns_by_itself_that_it_is_over(sockets: Pair, op
     else:
         far.close()
     assert not stream.is_closed
+    assert not stream.is_healthy(), "the socket knows"
     await told()
     assert (stream.is_closed, stream.is_healthy(), near.fileno()) == (True, False, -1)
     with pytest.raises(AutoReconnect, match="closed the connection" if not data else "asked for"):
@@ -337,6 +338,9 @@ async def test_a_server_that_streams_is_read_as_its_messages_are_received(socket
     far.close()
     await told()
     assert stream.is_closed
+    with pytest.raises(AutoReconnect):
+        await stream.receive(inf)
+    assert not stream.sent_nothing
 
 
 @only_epoll
@@ -457,6 +461,29 @@ async def test_a_failure_in_one_stream_is_its_own(
     with pytest.raises(AutoReconnect, match="no room"):
         await stream.exchange(REQUEST, inf)
     assert "reading from a socket failed" in caplog.text
+
+
+async def test_a_stream_is_closed_while_its_reader_is_at_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Failing(FrameReader):
+        def buffer(self) -> memoryview:
+            raise MemoryError("no room")
+
+    logged: list[str] = []
+
+    def close_all(message: str) -> None:
+        logged.append(message)
+        for stream in streams:
+            stream.abort()
+
+    reader, pairs = Reader(), [socket.socketpair() for _ in range(3)]
+    streams = [EpollStream(("a", 1), Failing(), near, reader) for near, _ in pairs]
+    monkeypatch.setattr("motorlite._net.on_trio.epoll._logger.exception", close_all)
+    for _, far in pairs:
+        far.sendall(REPLY)
+    await told()
+    assert logged == ["reading from a socket failed"]
+    for _, far in pairs:
+        far.close()
 
 
 @pytest.mark.parametrize("missing", ["epoll", "register"])
