@@ -202,7 +202,7 @@ REQUEST, REPLY = message(60, 1), message(50, 2)
 only_epoll = pytest.mark.parametrize("opened", ["epoll"], indirect=True)
 
 
-async def told() -> None:
+async def settled() -> None:
     """Let the reader see what has arrived."""
     for _ in range(5):
         await trio.testing.wait_all_tasks_blocked()
@@ -235,7 +235,7 @@ async def test_an_idle_stream_learns_by_itself_that_it_is_over(sockets: Pair, op
         far.close()
     assert not stream.is_closed
     assert not stream.is_healthy(), "the socket knows"
-    await told()
+    await settled()
     assert (stream.is_closed, stream.is_healthy(), near.fileno()) == (True, False, -1)
     with pytest.raises(AutoReconnect, match="closed the connection" if not data else "asked for"):
         await stream.exchange(REQUEST, inf)
@@ -246,7 +246,7 @@ async def test_an_idle_stream_learns_by_itself_that_it_is_over(sockets: Pair, op
 async def test_bytes_before_the_first_request_are_not_of_the_protocol(sockets: Pair, opened: Open) -> None:
     stream = opened()
     sockets[1].sendall(REPLY)
-    await told()
+    await settled()
     assert stream.is_closed
     with pytest.raises(ProtocolError):
         await stream.receive(inf)
@@ -263,7 +263,7 @@ async def test_a_message_outlives_the_cancellation_of_its_task(sockets: Pair, op
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(ask)
-        await told()
+        await settled()
         sockets[1].sendall(REPLY)
         if when == "as the task is woken":
             assert isinstance(stream, EpollStream)
@@ -273,7 +273,7 @@ async def test_a_message_outlives_the_cancellation_of_its_task(sockets: Pair, op
         nursery.cancel_scope.cancel()
     if when == "before the reader runs":
         assert not received
-        await told()
+        await settled()
         assert not stream.is_healthy()
         received.append(await stream.receive(inf))
     assert received == [REPLY]
@@ -291,7 +291,7 @@ async def test_an_abort_wakes_the_waiting_task(sockets: Pair, opened: Open, meth
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(wait)
-        await told()
+        await settled()
         stream.abort()
         assert sockets[0].fileno() == -1
 
@@ -311,7 +311,7 @@ async def test_a_task_that_was_interrupted_before_it_waits_is_not_woken(
         await stream.exchange(REQUEST, inf)
     monkeypatch.undo()
     sockets[1].sendall(REPLY)
-    await told()
+    await settled()
     assert await stream.receive(inf) == REPLY
 
 
@@ -326,17 +326,17 @@ async def test_a_server_that_streams_is_read_as_its_messages_are_received(socket
         while True:
             sent += far.send(message(1000)) == 1000
     assert await stream.exchange(REQUEST, inf) == message(1000)
-    await told()
+    await settled()
     with suppress(BlockingIOError):  # what made room is one reading
         while far.send(message(1000)) == 1000:
             sent += 1
             assert sent < 10_000
-    await told()
+    await settled()
     assert len(stream._frames) <= 70
     for _ in range(sent - 1):
         assert await stream.receive(inf) == message(1000)
     far.close()
-    await told()
+    await settled()
     assert stream.is_closed
     with pytest.raises(AutoReconnect):
         await stream.receive(inf)
@@ -351,7 +351,7 @@ async def test_a_paused_stream_that_breaks_keeps_no_task_busy(sockets: Pair, ope
     assert await stream.exchange(REQUEST, inf) == REPLY
     sockets[1].close()
     with trio.fail_after(5):
-        await told()  # would not come to an end
+        await settled()  # would not come to an end
     for _ in range(2):
         assert await stream.receive(inf) == REPLY
     with pytest.raises(AutoReconnect):
@@ -405,7 +405,7 @@ async def test_two_streams_are_ready_at_once() -> None:
     async with trio.open_nursery() as nursery:
         nursery.start_soon(ask, 0)
         nursery.start_soon(ask, 1)
-        await told()
+        await settled()
         for number, (_, far) in enumerate(pairs):
             far.sendall(message(70 + number))
     assert received == {0: message(70), 1: message(71)}
@@ -414,7 +414,7 @@ async def test_two_streams_are_ready_at_once() -> None:
         stream.abort()
         far.close()
     assert (reader.is_closed, descriptors()) == (True, before)
-    await told()
+    await settled()
     assert readers() == 0
 
 
@@ -480,7 +480,7 @@ async def test_a_stream_is_closed_while_its_reader_is_at_another(monkeypatch: py
     monkeypatch.setattr("motorlite._net.on_trio.epoll._logger.exception", close_all)
     for _, far in pairs:
         far.sendall(REPLY)
-    await told()
+    await settled()
     assert logged == ["reading from a socket failed"]
     for _, far in pairs:
         far.close()
@@ -507,7 +507,7 @@ async def test_a_stream_that_cannot_be_read_leaves_nothing(missing: str, monkeyp
         with pytest.raises(AutoReconnect, match=r"too many|no space"):
             await TrioRuntime().connect(listener.getsockname(), FrameReader(), inf, None)
         monkeypatch.undo()
-        await told()
+        await settled()
         assert (descriptors(), readers()) == (before, 0)
 
 
@@ -523,7 +523,7 @@ async def test_without_epoll_the_socket_is_asked(monkeypatch: pytest.MonkeyPatch
 async def test_a_forked_child_changes_no_registration_of_its_parent(sockets: Pair, opened: Open) -> None:
     stream = opened()
     keep_from_children(sockets[0])
-    await told()
+    await settled()
     assert isinstance(stream, EpollStream)
     child = os.fork()
     if child == 0:
