@@ -162,7 +162,6 @@ class Executor:
                 block = degrading.fallback_of(operation, call)
                 if block is None:
                     raise
-                self._end_turn(run)  # the block may use the session
                 result = await degrading.answer(self.execute, run, block, error, opens=opens)
                 self.reports.degraded(run, block, error)
         except BaseException as error:
@@ -317,18 +316,12 @@ class Executor:
                 minutes = self._deployment.description.logical_session_timeout_minutes
                 self._sessions.release(run.server_session, run.ended_at or self._now(), minutes)
         else:
-            self._end_turn(run)
+            if run.has_turn:
+                run.call.session.end_turn()
             if run.part is not None:
                 run.part.leave()
         if run.pin is not None:
             run.pin.release()
-
-    @staticmethod
-    def _end_turn(run: Run) -> None:
-        if run.has_turn:
-            assert run.call.session is not None
-            run.has_turn = False
-            run.call.session.end_turn()
 
     # --- one attempt ---
 

@@ -74,7 +74,7 @@ class Sender:
         assert now is not None
         request_id = next_request_id()
         # Decided here, since a level may change while a large message is compressed.
-        is_shown = True if self._reports.publish_command else False  # noqa: SIM210  # without a call
+        is_shown = bool(self._reports.publish_command)
         command, message = self._builder.build(run, attempt, facts, request_id, now, topology, is_shown=is_shown)
         if len(message) >= LARGE:
             # The socket's limit and the command's events start when the message is sent.

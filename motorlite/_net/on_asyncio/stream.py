@@ -219,13 +219,7 @@ class AsyncioStream(asyncio.BufferedProtocol):
         return self._transport.get_write_buffer_size() > 0 or self._lower.get_write_buffer_size() > 0
 
     async def exchange(self, data: bytes, until: float) -> bytes | bytearray:
-        waiter = self.start_exchange(data, until)
-        try:
-            return await waiter
-        except BaseException:
-            self.interrupted(waiter)
-            del waiter  # it holds the error, whose traceback references this frame
-            raise
+        return await self._awaited(self.start_exchange(data, until))
 
     def start_exchange(self, data: bytes, until: float) -> asyncio.Future[bytes | bytearray]:
         if self.is_closed:
@@ -291,7 +285,9 @@ class AsyncioStream(asyncio.BufferedProtocol):
             return frame
         if self.is_closed:
             raise self._closed_error()
-        waiter = self._next_message(until)
+        return await self._awaited(self._next_message(until))
+
+    async def _awaited(self, waiter: asyncio.Future[bytes | bytearray]) -> bytes | bytearray:
         try:
             return await waiter
         except BaseException:

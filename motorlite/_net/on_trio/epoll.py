@@ -173,7 +173,7 @@ class EpollStream(TrioStream):
             self._close(error)
 
     def _sort(self, frame: bytes | bytearray | None) -> None:
-        """Keep the messages that are owed, of which `frame` may be the first. What follows these closes the stream."""
+        """Keep the messages that the server owes, starting with `frame` if there is one; at any other, close."""
         framer, frames = self._framer, self._frames
         while self._is_owed:
             if frame is None:
@@ -200,9 +200,9 @@ class EpollStream(TrioStream):
     # --- FrameStream ---
 
     async def _exchange(self, data: bytes) -> bytes | bytearray:
-        if self.is_closed:
-            self._check_open()
         self.sent_nothing = True
+        if self.is_closed:
+            raise self._closed_error()
         await checkpoint_if_cancelled()
         try:
             sent = self._socket.send(data)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import select
 from collections import deque
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import trio
 from trio.lowlevel import checkpoint_if_cancelled, notify_closing, wait_readable, wait_writable
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     from motorlite._base.values import Address
     from motorlite._net.runtime import Framer
+
+T = TypeVar("T")
 
 _CHUNK = 64 * 1024
 # What a socket that broke or was closed raises.
@@ -83,21 +85,14 @@ class TrioStream:
         raise self._too_late()
 
     async def _exchange(self, data: bytes) -> bytes | bytearray:
-        """As `_write` and `_read`, in one coroutine for a request that the system takes at once."""
         self._check_open()
-        self.sent_nothing = True
-        await checkpoint_if_cancelled()
+        await self._or_close(self._write(data))
+        return await self._or_close(self._read())
+
+    async def _or_close(self, step: Coroutine[Any, Any, T]) -> T:
+        """Await a step. If it shows that the connection is of no use any more, close it."""
         try:
-            sent = self._send_some(data)
-            if sent < len(data):
-                await self._write_rest(data, sent)
-            else:
-                self.sent_nothing = False
-            while True:
-                await wait_readable(self._socket)
-                frame = self._receive_some()
-                if frame is not None:
-                    return frame
+            return await step
         except BROKEN as error:
             raise self._broken(error) from error
         except PyMongoError:
@@ -110,22 +105,13 @@ class TrioStream:
             return self._frames.popleft()
         self._check_open()
         with trio.CancelScope(deadline=until):
-            try:
-                return await self._read()
-            except BROKEN as error:
-                raise self._broken(error) from error
-            except PyMongoError:
-                self.abort()
-                raise
+            return await self._or_close(self._read())
         raise self._too_late()
 
     async def send(self, data: bytes, until: float) -> None:
         self._check_open()
         with trio.CancelScope(deadline=until) as scope:
-            try:
-                await self._write(data)
-            except BROKEN as error:
-                raise self._broken(error) from error
+            await self._or_close(self._write(data))
             await trio.lowlevel.cancel_shielded_checkpoint()
         if scope.cancelled_caught:
             raise self._too_late()
@@ -189,34 +175,28 @@ class TrioStream:
             return 0
 
     async def _read(self) -> bytes | bytearray:
+        framer = self._framer
         while True:
             await wait_readable(self._socket)
-            frame = self._receive_some()
+            try:
+                count = self._socket.recv_into(framer.buffer())
+            except BlockingIOError:
+                continue
+            if not count:
+                raise self._peer_closed()
+            frame = framer.received_one(count)
             if frame is not None:
                 return frame
-
-    def _receive_some(self) -> bytes | bytearray | None:
-        """Read what the system has now. Return the message that is complete with it."""
-        framer = self._framer
-        try:
-            count = self._socket.recv_into(framer.buffer())
-        except BlockingIOError:
-            return None
-        if not count:
-            raise self._peer_closed()
-        frame = framer.received_one(count)
-        if frame is not None:
+            frame = framer.next_frame()
+            if frame is None:
+                continue
+            if self._is_streaming:
+                while (following := framer.next_frame()) is not None:
+                    self._frames.append(following)
+            elif not framer.is_empty:
+                # The reply is valid, but the connection must not be reused.
+                self.abort()
             return frame
-        frame = framer.next_frame()
-        if frame is None:
-            return None
-        if self._is_streaming:
-            while (following := framer.next_frame()) is not None:
-                self._frames.append(following)
-        elif not framer.is_empty:
-            # The reply is valid, but the connection must not be reused.
-            self.abort()
-        return frame
 
     def _peer_closed(self) -> AutoReconnect:
         return AutoReconnect(f"{format_address(self._address)}: the server closed the connection")
@@ -260,17 +240,6 @@ class TrioTLSStream(TrioStream):
     def abort(self) -> None:
         self.is_closed = True
         self._socket.close()
-
-    async def _exchange(self, data: bytes) -> bytes | bytearray:
-        self._check_open()
-        try:
-            await self._write(data)
-            return await self._read()
-        except BROKEN as error:
-            raise self._broken(error) from error
-        except PyMongoError:
-            self.abort()
-            raise
 
     async def _write(self, data: bytes) -> None:
         self.sent_nothing = True
