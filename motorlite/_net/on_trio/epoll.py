@@ -173,7 +173,7 @@ class EpollStream(TrioStream):
             self._close(error)
 
     def _sort(self, frame: bytes | bytearray | None) -> None:
-        """Keep the messages that the server owes, starting with `frame` if there is one; at any other, close."""
+        """Keep the messages that the server owes, first `frame` if there is one. Any others close the stream."""
         framer, frames = self._framer, self._frames
         while self._is_owed:
             if frame is None:
