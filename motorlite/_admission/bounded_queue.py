@@ -330,7 +330,7 @@ class AgedQueue(PoolQueue):
         aside = _first_droppable(self._aside)
         if aside is not None:
             return aside
-        found = (_first_droppable(self._returned), _first_droppable(self._in_order))
+        found = (_first_droppable(self._returned), _first_droppable(self._in_order()))
         return min((request for request in found if request is not None), key=_entered, default=None)
 
     def overdue(self, now: float, round_size: int) -> list[Request]:
@@ -338,7 +338,8 @@ class AgedQueue(PoolQueue):
         return []
 
     def _oldest_entered(self) -> float:
-        return min((next(iter(part)).entered for part in (self._in_order, self._aside) if part), default=inf)
+        oldest = inf if self._first is None else self._first.entered
+        return min(oldest, next(iter(self._aside)).entered) if self._aside else oldest
 
 
 def _entered(request: Request) -> float:

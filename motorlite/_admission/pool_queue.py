@@ -84,7 +84,9 @@ class Request(_Defaults):
         "__dict__",  # for what is in `_Defaults`; made when it is needed
         "entered",
         "establishment",
+        "next",
         "operation_until",
+        "previous",
         "since",
         "until",
         "urgency",
@@ -104,6 +106,9 @@ class Request(_Defaults):
         self.establishment: Establishment | None = None
         # Loop time at which the operation first asked a pool for a connection.
         self.entered: float = since
+        # Its neighbours in a `PoolQueue`.
+        self.previous: Request | None = None
+        self.next: Request | None = None
 
     def release(self) -> None:
         """Detach the connection being established from this request, which was served or stopped waiting."""
@@ -152,8 +157,9 @@ class PoolQueue:
         self._pace = pace
         # Number of waiting requests. A plain attribute, because every check-out and every check-in reads it.
         self.count: int = 0
-        # Not a dict: removing the oldest item of a dict gets slower with every item removed before.
-        self._in_order: OrderedDict[Request, None] = OrderedDict()
+        # The ends of the line. Each request has its neighbours: that takes half of the time and the memory of a dict.
+        self._first: Request | None = None
+        self._last: Request | None = None
         # Requests that came first with too little time left; the one with the most time left is the last.
         self._aside: OrderedDict[Request, None] = OrderedDict()
 
@@ -161,19 +167,33 @@ class PoolQueue:
         return self.count
 
     def __iter__(self) -> Iterator[Request]:
-        yield from self._in_order
+        yield from self._in_order()
         yield from self._aside
+
+    def _in_order(self) -> Iterator[Request]:
+        request = self._first
+        while request is not None:
+            following = request.next
+            yield request
+            request = following
 
     def push(self, request: Request) -> None:
         """Append `request`."""
         self.count += 1
-        self._in_order[request] = None
+        last, self._last = self._last, request
+        if last is None:
+            self._first = request
+        else:
+            last.next, request.previous = request, last
 
     def push_first(self, request: Request) -> None:
         """Add `request` at the front."""
         self.count += 1
-        self._in_order[request] = None
-        self._in_order.move_to_end(request, last=False)
+        first, self._first = self._first, request
+        if first is None:
+            self._last = request
+        else:
+            first.previous, request.next = request, first
 
     def pop(self, now: float) -> Request:
         """Remove and return the request that is served next."""
@@ -182,21 +202,42 @@ class PoolQueue:
         patience = inf if self._pace.part_left < MANY else self._pace.patience(now)
         if self._aside and self._has_outlived(next(iter(self._aside)), patience, now):
             return self._aside.popitem(last=False)[0]
-        while self._in_order:
-            request = self._in_order.popitem(last=False)[0]
+        request = self._first
+        while request is not None:
+            self._first = following = request.next
+            if following is None:
+                self._last = None
+            else:
+                request.next = following.previous = None
             if patience == inf == request.until:  # the usual case: neither the server nor the callers are in a hurry
                 return request
             if not self._is_late(request, self._pace.needed(now, request.urgency), patience, now):
                 return request
             self._aside[request] = None
+            request = following
         return self._aside.popitem(last=True)[0]
 
     def discard(self, request: Request) -> None:
         """Remove `request` if it is in the queue."""
-        for requests in (self._in_order, self._aside):
-            if request in requests:
-                del requests[request]
-                self.count -= 1
+        if request in self._aside:
+            del self._aside[request]
+        elif request is self._first or request.previous is not None:
+            self._unlink(request)
+        else:
+            return
+        self.count -= 1
+
+    def _unlink(self, request: Request) -> None:
+        before, after = request.previous, request.next
+        request.previous = request.next = None
+        if before is None:
+            self._first = after
+        else:
+            before.next = after
+        if after is None:
+            self._last = before
+        else:
+            after.previous = before
 
     @staticmethod
     def _is_late(request: Request, needed: float, patience: float, now: float) -> bool:

@@ -16,7 +16,7 @@ from motorlite._connection.compressed_stream import CompressedStream
 from motorlite._connection.connection import Connection
 from motorlite._connection.decoding import Decoder
 from motorlite._connection.handshake import AUTHENTICATING, AWAITING_HELLO, MAX_HELLO_SIZE, hello_document, parse_hello
-from motorlite._wire.frames import FrameReader
+from motorlite._wire.frames import FrameReader, ReceiveBuffer
 from motorlite.errors import (
     AutoReconnect,
     CertificateError,
@@ -92,6 +92,8 @@ class Establisher:
         self._decoder = Decoder(runtime.sleep, pauses_collector=pauses_collector)
         # None if the client has no credentials.
         self._authenticator = authenticator
+        # Of all connections.
+        self._received = ReceiveBuffer()
 
     async def open(
         self,
@@ -117,7 +119,7 @@ class Establisher:
         Raises:
             EstablishmentError: establishing failed; carries the error for the requesting operation.
         """
-        framer = FrameReader(MAX_HELLO_SIZE)
+        framer = FrameReader(MAX_HELLO_SIZE, self._received)
         connection: Connection | None = None
         greeted: Connection | None = None
         authentication: Authentication | None = None

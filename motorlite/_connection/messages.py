@@ -27,6 +27,8 @@ _STATEMENTS: Final = {"insert": "documents", "update": "updates", "delete": "del
 _NAMES: Final = {"documents": "document", "updates": "update", "deletes": "delete"}
 # The size of a document without fields.
 _EMPTY: Final = 5
+# What an array has beside its one document.
+_AROUND_ONE: Final = 8
 
 # Bytes from which a view of a document costs less than a copy.
 _WORTH_A_VIEW: Final = 8 * 1024
@@ -56,8 +58,7 @@ def encode_command(
     if len(message) > facts.max_bson_object_size:
         if not is_acknowledged:
             _check_statement(document, len(body), codec_options, facts)
-        _check_size("command", len(body), facts.max_bson_object_size + _COMMAND_OVERHEAD)
-        _check_size("message", len(message), facts.max_message_size)
+        _check_command(len(body), message, facts)
     return message
 
 
@@ -108,8 +109,23 @@ def encode_parts(
     else:
         message = b"".join((start(START_SIZE + size, request_id, FIXED, size), before, fields, behind))
     if len(message) > facts.max_bson_object_size:
-        _check_size("command", size, facts.max_bson_object_size + _COMMAND_OVERHEAD)
-        _check_size("message", len(message), facts.max_message_size)
+        _check_command(size, message, facts)
+    return message
+
+
+def encode_around_large(
+    field: str, document: bytes, around: tuple[bytes, bytes], request_id: int, facts: ServerFacts
+) -> bytes:
+    """Like `encode_parts`, for a command with one field in between, an array of one encoded document.
+
+    `encode_parts` would copy that three times.
+    """
+    before, behind = around
+    opening = b"\x04%s\0%s\x030\0" % (field.encode(), (len(document) + _AROUND_ONE).to_bytes(4, "little"))
+    size = len(before) + len(opening) + len(document) + len(behind) + 5
+    message = b"".join((start(START_SIZE + size, request_id, FIXED, size), before, opening, document, b"\0", behind))
+    if size > facts.max_bson_object_size:
+        _check_command(size, message, facts)
     return message
 
 
@@ -127,6 +143,11 @@ def encode_around_small(
     if size > facts.max_bson_object_size:
         return None  # `encode_parts` knows the limits
     return b"".join((start(START_SIZE + size, request_id, FIXED, size), before, own, behind))
+
+
+def _check_command(size: int, message: bytes, facts: ServerFacts) -> None:
+    _check_size("command", size, facts.max_bson_object_size + _COMMAND_OVERHEAD)
+    _check_size("message", len(message), facts.max_message_size)
 
 
 def _check_size(what: str, size: int, limit: int) -> None:

@@ -10,7 +10,13 @@ from bson.int64 import Int64
 
 from motorlite._base import wire_versions
 from motorlite._base.deadline import NO_DEADLINE
-from motorlite._connection.messages import encode_around_small, encode_command, encode_parts, encoded_fields
+from motorlite._connection.messages import (
+    encode_around_large,
+    encode_around_small,
+    encode_command,
+    encode_parts,
+    encoded_fields,
+)
 from motorlite._operations.contract import Kind, TimeLimit
 from motorlite._sessions.session import ENDED, UNACKNOWLEDGED, UNSUPPORTED, newest_cluster_time
 from motorlite.errors import ConfigurationError, InvalidOperation, PyMongoError, no_time_left
@@ -352,6 +358,9 @@ class CommandBuilder:
                     if message is not None:
                         return template.command, message
                 parts = template.before, after
+                if operation.encoded is not None:
+                    large = encode_around_large(template.varying, operation.encoded, parts, request_id, facts)
+                    return template.command, large
                 fields = {template.varying: operation.varying}
                 return template.command, encode_parts(fields, operation.codec_options, parts, request_id, facts)
             command = operation.command(facts)

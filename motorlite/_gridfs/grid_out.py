@@ -47,6 +47,8 @@ class ChunkReader:
         layout: Its sizes.
         session: The session to use.
         number: The first chunk to read.
+        wanted: How many bytes are surely read from there on. If they need several batches, the next one is requested
+            while one is worked through.
     """
 
     _chunks: AsyncCollection[Any]
@@ -55,6 +57,7 @@ class ChunkReader:
     _session: AsyncClientSession | None
     # The chunk that is read next.
     number: int
+    _wanted: int
     _cursor: AsyncCursor[Any] = field(init=False)
     _is_closed: bool = False
 
@@ -71,7 +74,8 @@ class ChunkReader:
             query["n"] = {"$gte": self.number}
         # One more than there should be: then the server closes the cursor by itself, and a surplus chunk is noticed.
         batch_size = min(self._layout.count - self.number, max(1, _READ_AHEAD // self._layout.chunk_size)) + 1
-        return self._chunks.find(query, sort={"n": 1}, batch_size=batch_size, session=self._session)
+        prefetch = int(self._wanted > _READ_AHEAD)
+        return self._chunks.find(query, sort={"n": 1}, batch_size=batch_size, session=self._session, prefetch=prefetch)
 
     async def next(self) -> bytes | memoryview:
         """Return the data of the next chunk, perhaps as a view of its batch. With the last one, the cursor ends.
@@ -333,7 +337,7 @@ class AsyncGridOut(StoredFile):
         content = Content(0 if is_line else needed)
         while needed:
             if not self._piece:
-                self._piece = await self._next_piece()
+                self._piece = await self._next_piece(0 if is_line else needed)
             piece = self._piece.take(self._piece.line_size(needed) if is_line else needed)
             content.add(piece)
             needed -= len(piece)
@@ -369,8 +373,8 @@ class AsyncGridOut(StoredFile):
         self._position += len(data)
         return data
 
-    async def _next_piece(self) -> Piece:
-        """Read the chunk of this position."""
+    async def _next_piece(self, wanted: int = 0) -> Piece:
+        """Read the chunk of this position. `wanted` bytes are surely read from there on."""
         if self.closed:  # by another task, in the middle of this read
             raise ValueError("the file is closed")
         self._piece = Piece()  # the old one may keep its whole batch in memory
@@ -382,7 +386,7 @@ class AsyncGridOut(StoredFile):
             document = self._document
             if "_id" not in document:
                 raise CorruptGridFile("the file's document has no _id, so its chunks are unknown")
-            self._reader = ChunkReader(self._store.chunks, document["_id"], layout, self._session, number)
+            self._reader = ChunkReader(self._store.chunks, document["_id"], layout, self._session, number, wanted)
         piece = Piece(await self._reader.next())
         await self._take_turn()
         piece.move(offset)

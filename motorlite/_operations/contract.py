@@ -190,6 +190,8 @@ class Operation(Generic[R_co]):
     # command has to be built and encoded as a whole.
     template: Template | None = None
     varying: Any = None
+    # That value is an array of one document, which is encoded already.
+    encoded: bytes | None = None
 
     def __init__(
         self,

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar
 
 import bson
 from bson.codec_options import DEFAULT_CODEC_OPTIONS
-from bson.raw_bson import RawBSONDocument
 
 from motorlite._base.arguments import check_list, check_mapping, check_replacement, check_update
 from motorlite._base.values import estimated_size
@@ -204,12 +203,15 @@ class TemplateLargeInsert(TemplateInsert):
     Retry: retryable write.
     """
 
-    __slots__ = ("whole",)
+    __slots__ = ("encoded",)
 
-    whole: Document
+    encoded: bytes
+
+    def size_hint(self) -> int:
+        return len(self.encoded)
 
     def command(self, facts: ServerFacts) -> Command:
-        command, whole = super().command(facts), self.whole
+        command, whole = super().command(facts), self.varying[0]
         command.document["documents"] = [{"_id": whole["_id"], **whole}]
         return command
 
@@ -272,8 +274,8 @@ class TemplateWrites:
         operation: TemplateInsert
         if type(document) is dict and len(document) > MANY_FIELDS:
             large: TemplateLargeInsert = _new(TemplateLargeInsert)
-            large.whole = document
-            operation, document = large, RawBSONDocument(bson.encode(document, codec_options=self._codec_options))
+            large.encoded = bson.encode(document, codec_options=self._codec_options)
+            operation = large
         else:
             operation = _new(TemplateInsert)
         operation.database = self._database

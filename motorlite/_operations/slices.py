@@ -43,6 +43,8 @@ def slice_length(statements: Sequence[Any], position: int, average: int) -> int:
         position: The first one of the slice.
         average: The average size of those in the slice before; 0 if there was none.
     """
+    if position == len(statements) - 1:
+        return 1
     size = min(average, _LARGEST) or _probable_size(statements[position])
     length = _WORK // (size + _WORK_PER_STATEMENT)
     # Statements may have become larger since.

@@ -446,10 +446,8 @@ class PoolState:
 
     def put(self, connection: Connection, now: float) -> None:
         """Return `connection` after an operation that is done, or has stopped waiting for the reply."""
-        try:
-            self.in_use.remove(connection)
-        except KeyError:
-            raise InvalidOperation(f"connection {connection.id} was not checked out of this pool") from None
+        if connection not in self.in_use:
+            raise InvalidOperation(f"connection {connection.id} was not checked out of this pool")
         is_waited_for = self.queue.count
         if (is_waited_for or self.pending) and connection.owed is None and connection.purpose is _OTHER:
             self.pace.worked(now - connection.in_use_since, now, connection.urgency)
@@ -464,13 +462,22 @@ class PoolState:
         ):  # as `_keep` does: the calls would take as long as the rest of this method
             connection.idle_since = now
             if is_waited_for and self.bounded is None and self.limit is None and not self.idle:
-                # Straight to the next request.
-                self._hand_out(connection, now)
+                # Straight to the next request, as `_hand_out` does; the connection remains in use.
+                request = self.queue.pop(now)
+                if request.establishment is not None:
+                    request.release()
+                connection.asked_for_at, connection.in_use_since = request.since, now
+                connection.urgency = request.urgency
+                if not request.waiter.offer(connection):
+                    self.in_use.remove(connection)
+                    self._hand_out(connection, now)
                 if self.connecting:  # the one begun for the request just served may go to another
                     self._establish_for_waiting()
                 return
+            self.in_use.remove(connection)
             self.idle.append(connection)
         else:
+            self.in_use.remove(connection)
             self._keep(connection, now)
         if is_waited_for:
             self.serve(now)

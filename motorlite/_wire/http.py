@@ -66,6 +66,10 @@ class ResponseReader:
         """Like `received`; `next_frame` returns the response."""
         self.received(count)
 
+    def whole(self, data: bytes) -> None:
+        """Consume `data`; `next_frame` returns the response."""
+        self._data += data
+
     def feed(self, data: bytes | bytearray | memoryview) -> list[bytes | bytearray]:
         """Consume all of `data`; return the response once it is complete."""
         self._data += data

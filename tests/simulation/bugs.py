@@ -263,7 +263,7 @@ _ALL: Final = (
     Bug(
         "stray-reply-tolerated",
         "a connection on which a server sends what nobody has asked for stays open",
-        "_net.on_asyncio.stream:AsyncioStream.buffer_updated",
+        "_net.on_asyncio.stream:AsyncioStream._sort",
         ("        self._refuse_surplus()", "        pass"),
         ("replies",),
     ),

@@ -281,14 +281,14 @@ _ALL: Final = (
         "cannot-leave-aside",
         "a request that stepped aside cannot leave",
         "_admission.pool_queue:PoolQueue.discard",
-        ("(self._in_order, self._aside)", "(self._in_order,)"),
+        ("if request in self._aside:", "if False:"),
         ("Usual", "ImpatientPool"),
     ),
     Bug(
         "first-becomes-last",
         "a request that was at the front comes back at the end",
         "_admission.pool_queue:PoolQueue.push_first",
-        ("self._in_order.move_to_end(request, last=False)", "pass"),
+        ("self.count += 1", "return self.push(request)"),
         ("Usual",),
     ),
     Bug(

@@ -7,6 +7,7 @@ import contextvars
 import logging
 import socket
 import sys
+import time
 from asyncio import get_running_loop
 from collections import deque
 from contextlib import suppress
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from motorlite._net.failures import connecting
 from motorlite._net.host import enable_keepalive, keep_from_children
+from motorlite._net.on_asyncio.sockets import SocketStream, watches_sockets
 from motorlite._net.on_asyncio.stream import AsyncioStream, Silence
 from motorlite._net.proxy import introduce, through
 from motorlite._net.runtime import WaitTimeout
@@ -247,7 +249,9 @@ class AsyncioRuntime:
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self.name = "uvloop" if type(self._loop).__module__.startswith("uvloop") else "asyncio"
-        self.now: Callable[[], float] = self._loop.time
+        # Asyncio's own method calls the same function.
+        is_usual = type(self._loop).time is asyncio.BaseEventLoop.time
+        self.now: Callable[[], float] = time.monotonic if is_usual else self._loop.time
         # Returns the deadline of anyio's scopes around the caller; None until anyio is used.
         self._of_scopes: Callable[[], float] | None = None
 
@@ -317,6 +321,12 @@ class AsyncioRuntime:
         self, sock: socket.socket, address: Address, framer: Framer, tls: ssl.SSLContext | None
     ) -> AsyncioStream:
         loop = self._loop
+        if tls is None and watches_sockets(loop):
+            try:
+                return SocketStream(address, framer, loop, sock)
+            except BaseException:
+                sock.close()
+                raise
         stream = AsyncioStream(address, framer, loop, sock if tls is None else None)
         create = loop.create_unix_connection if address[1] is None else loop.create_connection
         try:

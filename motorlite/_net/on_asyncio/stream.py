@@ -1,4 +1,6 @@
-"""Net: a framed stream on asyncio (and uvloop), as one native BufferedProtocol without tasks or locks.
+"""Net: a framed stream on a transport of asyncio or uvloop, as one native BufferedProtocol without tasks or locks.
+
+`sockets` has the stream that is usual on asyncio's own loop, where no TLS needs a transport.
 
 The hot path is one `write` and one future per request. A time limit costs one comparison. Each stream keeps one loop
 timer, armed for the earliest limit it has seen, and checks the current limit when it fires. A timer per request would
@@ -19,7 +21,7 @@ from motorlite.errors import AutoReconnect, NetworkTimeout, ProtocolError, PyMon
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Callable
 
     from motorlite._base.values import Address
     from motorlite._net.runtime import Framer
@@ -62,6 +64,7 @@ class AsyncioStream(asyncio.BufferedProtocol):
         "_is_streaming",
         "_loop",
         "_lower",
+        "_make_waiter",
         "_socket",
         "_timer",
         "_transport",
@@ -91,6 +94,7 @@ class AsyncioStream(asyncio.BufferedProtocol):
         # Why the stream closed; raised to its next user.
         self._error: PyMongoError | None = None
         # The future of the task waiting for a message, and its time limit.
+        self._make_waiter: Callable[[], asyncio.Future[Any]] = loop.create_future
         self._waiter: asyncio.Future[Any] | None = None
         self._until = inf
         # The timer, and the loop time that it is armed for (infinity: not armed).
@@ -114,10 +118,18 @@ class AsyncioStream(asyncio.BufferedProtocol):
         return self._framer.buffer()
 
     def buffer_updated(self, nbytes: int) -> None:
+        frame = self._framer.received_one(nbytes)
+        waiter = self._waiter
+        if frame is None or waiter is None or not self._is_owed or self._is_streaming or waiter.done():
+            self._sort(frame)
+        else:
+            self._is_owed, self._waiter = False, None
+            waiter.set_result(frame)
+
+    def _sort(self, frame: bytes | bytearray | None) -> None:
+        """Hand out the messages that the server owes, first `frame` if there is one. Any others close the stream."""
         framer = self._framer
         try:
-            frame = framer.received_one(nbytes)
-            is_all = frame is not None
             while self._is_owed:
                 if frame is None:
                     frame = framer.next_frame()
@@ -127,20 +139,17 @@ class AsyncioStream(asyncio.BufferedProtocol):
                             self._transport.pause_reading()
                         return
                 self._is_owed = self._is_streaming
-                waiter = self._waiter
+                waiter, self._waiter = self._waiter, None
                 if waiter is not None and not waiter.done():
                     waiter.set_result(frame)
-                    self._waiter = None
                 else:
                     self._frames.append(frame)
-                if is_all and not self._is_streaming:
-                    return
                 frame = None
         except PyMongoError as error:
             self._fail(error)
             self._transport.abort()
             return
-        if is_all or not framer.is_empty:
+        if frame is not None or not framer.is_empty:
             self._refuse_surplus()
 
     def _refuse_surplus(self) -> None:
@@ -242,7 +251,7 @@ class AsyncioStream(asyncio.BufferedProtocol):
                 self._socket = None  # as above
                 self._transport.write(memoryview(data)[sent:])
         # As `_next_message`, without the call.
-        self._waiter = waiter = self._loop.create_future()
+        self._waiter = waiter = self._make_waiter()
         self._is_owed = True
         if until < self._armed_for:
             self._arm(until)
@@ -251,7 +260,7 @@ class AsyncioStream(asyncio.BufferedProtocol):
 
     def _next_message(self, until: float) -> asyncio.Future[bytes | bytearray]:
         """Return a future of the next message."""
-        waiter: asyncio.Future[bytes | bytearray] = self._loop.create_future()
+        waiter: asyncio.Future[bytes | bytearray] = self._make_waiter()
         self._waiter = waiter
         self._is_owed = True
         if until < self._armed_for:

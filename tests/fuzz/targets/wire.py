@@ -82,8 +82,9 @@ def _received(stream: bytes, size: int) -> tuple[list[bytes], bool]:
                 frame = None
         except ProtocolError:
             return found, True
-        large = reader._large
-        assert large is None or len(large) <= max(16 * reader._large_filled, _LARGE_BUFFER)
+        kept = reader._part
+        assert kept is None or len(kept) <= max(16 * reader._part_filled, _LARGE_BUFFER)
+        assert not reader._filled, "something is left in the shared buffer"
     return found, False
 
 

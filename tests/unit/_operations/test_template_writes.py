@@ -11,9 +11,10 @@ from bson.codec_options import CodecOptions
 from bson.raw_bson import RawBSONDocument
 from bson.son import SON
 
+from motorlite._connection.messages import encode_around_large, encode_command
 from motorlite._operations.single_writes import MANY_FIELDS, Delete, Insert, TemplateWrites, Update
 from motorlite._operations.statements import delete_statement, replace_statement, update_statement
-from motorlite.errors import DuplicateKeyError, ProtocolError, WTimeoutError
+from motorlite.errors import DocumentTooLarge, DuplicateKeyError, ProtocolError, WTimeoutError
 from motorlite.write_concern import WriteConcern
 from tests.support.servers import V4_2, V8_0
 
@@ -55,8 +56,11 @@ def test_a_document_with_many_fields_is_not_copied(is_first: bool) -> None:
     fields = {str(number): {"date": datetime.datetime(2020, 1, 1)} for number in range(MANY_FIELDS)}
     document: dict[str, Any] = {"_id": 1, **fields} if is_first else {**fields, "_id": 1}
     operation = TemplateWrites("db", "coll").insert(document)
-    sent = bson.encode({"documents": operation.varying})
-    assert sent == bson.encode({"documents": [{"_id": 1, **fields}]})
+    assert operation.encoded == bson.encode({"_id": 1, **fields})
+    sent = encode_around_large("documents", operation.encoded, (b"", b"\0"), 1, V8_0)
+    assert sent == encode_command(
+        {"documents": [{"_id": 1, **fields}]}, CodecOptions(), (), 1, V8_0, is_acknowledged=True
+    )
     # Listeners get the whole document.
     command = operation.command(V8_0)
     assert command.document == Insert("db", "coll", document).command(V8_0).document
@@ -137,3 +141,14 @@ def test_replies() -> None:
         for operation in (update, delete):
             with pytest.raises(ProtocolError):
                 operation.parse({"n": wrong, "ok": 1})
+
+
+def test_a_large_document_is_refused_as_any_other() -> None:
+    around = b"", b"\0"
+    for size, is_refused in ((V8_0.max_bson_object_size + 16_000, False), (V8_0.max_bson_object_size + 20_000, True)):
+        document = bson.encode({"_id": bytes(size)})
+        if is_refused:
+            with pytest.raises(DocumentTooLarge, match="the command has"):
+                encode_around_large("documents", document, around, 1, V8_0)
+        else:
+            assert len(encode_around_large("documents", document, around, 1, V8_0)) > size

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from motorlite._wire.frames import FrameReader
+from motorlite._wire.frames import FrameReader, ReceiveBuffer
 from motorlite.errors import ProtocolError
 
 if TYPE_CHECKING:
@@ -165,17 +165,48 @@ def test_exactly_one_message() -> None:
 
     assert write(one) == one
     assert reader.is_empty
-    # In two parts; the second completes it.
-    assert write(other[:2]) is None
-    assert write(other[2:17]) is None
-    assert write(other[17:]) == other
+    # In three parts, which `next_frame` puts together.
+    for part in (other[:2], other[2:16]):
+        assert write(part) is None
+        assert reader.next_frame() is None
+    assert write(other[16:]) is None
+    assert reader.next_frame() == other
     # More than one, or one and a half: `next_frame` returns them.
     assert write(one + other) is None
     assert [reader.next_frame(), reader.next_frame(), reader.next_frame()] == [one, other, None]
     assert write(one + other[:20]) is None
     assert [reader.next_frame(), reader.next_frame()] == [one, None]
-    assert write(other[20:]) == other
+    assert write(other[20:]) is None
+    assert [reader.next_frame(), reader.next_frame()] == [other, None]
     assert reader.is_empty
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 80_000)), max_size=40))
+def test_connections_share_a_buffer(reads: list[tuple[int, int]]) -> None:
+    """Whichever of them receives next, each gets its own messages."""
+    shared = ReceiveBuffer()
+    readers = [FrameReader(shared=shared) for _ in range(3)]
+    parts = [[frame(length, number) for length in (16, 300, 70_000, 64 * KIB, 17)] for number in range(3)]
+    left = [memoryview(b"".join(messages)) for messages in parts]
+    found: list[list[bytes | bytearray]] = [[], [], []]
+    for chosen, size in (*reads, *((number, 80_000) for number in (0, 1, 2) * 5)):
+        part, left[chosen] = left[chosen][:size], left[chosen][size:]
+        found[chosen] += received(readers[chosen], bytes(part), ())
+    assert found == parts
+
+
+def test_an_idle_connection_has_no_buffer() -> None:
+    shared = ReceiveBuffer()
+    tracemalloc.start()
+    try:
+        readers = [FrameReader(shared=shared) for _ in range(100)]
+        for reader in readers:
+            reader.feed(frame(70_000))
+            reader.feed(frame(16))
+        assert tracemalloc.get_traced_memory()[0] < 100 * 300
+    finally:
+        tracemalloc.stop()
 
 
 def test_exactly_one_large_message() -> None:

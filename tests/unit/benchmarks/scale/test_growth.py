@@ -45,8 +45,8 @@ def test_a_series_that_fails_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.slow
 def test_connections_and_members_are_measured() -> None:
     with serving(growth.PEER, "1") as port:
-        # The buffer alone has 64 KB.
-        assert 64_000 < ask(growth.MODULE, "connections", str(port), "20", "allocated", limit=50) < 200_000
+        # A buffer for each would have 64 KB.
+        assert 1_000 < ask(growth.MODULE, "connections", str(port), "20", "allocated", limit=50) < 20_000
     found = ask(growth.MODULE, "members", "3", limit=50)
     assert 10 < found["heartbeats"] < 1_000_000
     assert 10 < found["discovery"] < 1_000_000

@@ -1,0 +1,265 @@
+"""Net: streams without TLS on asyncio's own event loop, which read and write their sockets themselves.
+
+Through a transport of asyncio's, a message takes more calls. And through a future, the task that waits for a message
+runs in the loop's next turn only: that is one more system call, and two thirds of what the loop does for a reply. Here
+the callback that reads the message runs the task (`Reply`).
+
+uvloop's transports are faster than this, so uvloop keeps its own, and TLS has to use transports anyway.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from motorlite._net.on_asyncio.stream import AsyncioStream
+
+if TYPE_CHECKING:
+    import contextvars
+    from collections.abc import Awaitable, Callable, Generator
+
+    from motorlite._base.values import Address
+    from motorlite._net.runtime import Framer
+
+_logger = logging.getLogger("motorlite.client")
+# Bytes of one read.
+_CHUNK: Final = 64 * 1024
+# As in asyncio: `send` waits while more bytes than this are unsent.
+_MANY_UNSENT: Final = 64 * 1024
+_NOT_NOW: Final = (BlockingIOError, InterruptedError)
+
+
+def watches_sockets(loop: asyncio.AbstractEventLoop) -> bool:
+    """Whether `SocketStream` works on this loop, and is faster than the loop's own transports."""
+    return isinstance(loop, asyncio.SelectorEventLoop)
+
+
+class Reply:
+    """A message that a task waits for: a Future-compatible object, as asyncio calls it.
+
+    A task that awaits it is run at once when the message arrives, and not by the loop's next turn. Everything else that
+    ends the wait happens while the program or the stream does something else, and so wakes the task as a future does.
+    """
+
+    __slots__ = ("_asyncio_future_blocking", "_context", "_error", "_loop", "_wake", "frame", "is_done")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        # What asyncio's tasks know such an object by.
+        self._asyncio_future_blocking = False
+        self.frame: bytes | bytearray | None = None
+        self._error: BaseException | None = None
+        self.is_done = False
+        # Runs the waiting task, in its context.
+        self._wake: Callable[[Reply], object] | None = None
+        self._context: contextvars.Context | None = None
+
+    def again(self) -> Self:
+        """Begin to wait for another message; the task that waited for the one before has been run."""
+        self.frame, self.is_done = None, False
+        return self
+
+    def deliver(self, frame: bytes | bytearray) -> None:
+        """Run the waiting task. Not for callers in a task. When it returns, the stream may be in use, or closed."""
+        self.frame, self.is_done = frame, True
+        wake, context, self._wake, self._context = self._wake, self._context, None, None
+        if context is not None:
+            context.run(wake, self)  # type: ignore[arg-type]  # set with the context
+
+    # --- for tasks ---
+
+    def __await__(self) -> Generator[Self, None, bytes | bytearray]:
+        if not self.is_done:
+            self._asyncio_future_blocking = True
+            yield self
+        self.result()
+        assert self.frame is not None
+        return self.frame
+
+    def add_done_callback(self, wake: Callable[[Reply], object], *, context: contextvars.Context) -> None:
+        self._wake, self._context = wake, context
+
+    def result(self) -> None:
+        """Raise the error, if there is one. The message itself is what the awaiting task gets."""
+        error = self._error
+        if error is not None:
+            # Its traceback leads back to this object.
+            self._error = None
+            try:
+                raise error
+            finally:
+                del error
+
+    def cancel(self, msg: object = None) -> bool:
+        if self.is_done:
+            return False
+        self._end(asyncio.CancelledError() if msg is None else asyncio.CancelledError(msg))
+        return True
+
+    # --- for streams ---
+
+    def done(self) -> bool:
+        return self.is_done
+
+    def set_result(self, frame: bytes | bytearray) -> None:
+        self.frame = frame
+        self._end(None)
+
+    def set_exception(self, error: BaseException) -> None:
+        self._end(error)
+
+    def exception(self) -> BaseException | None:
+        return self._error
+
+    def _end(self, error: BaseException | None) -> None:
+        self._error, self.is_done = error, True
+        wake, context, self._wake, self._context = self._wake, self._context, None, None
+        if wake is not None:
+            self._loop.call_soon(wake, self, context=context)
+
+
+class SocketStream(AsyncioStream):
+    """A FrameStream on a non-blocking socket that the event loop watches."""
+
+    __slots__ = ("_has_part", "_input")
+
+    def __init__(self, address: Address, framer: Framer, loop: asyncio.AbstractEventLoop, sock: socket.socket) -> None:
+        super().__init__(address, framer, loop, sock)
+        self._make_waiter = Reply(loop).again  # type: ignore[assignment]  # it has what a stream needs of a future
+        # `_socket` becomes None when a request is only partly sent.
+        self._input = sock
+        # Whether the framer has a message of which more must arrive.
+        self._has_part = False
+        if sock.family != getattr(socket, "AF_UNIX", None):
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._transport = self._lower = _SocketTransport(loop, sock, self)
+
+    def read_some(self) -> None:
+        """Read what the system has now, at most a buffer full, and wake the waiting task if its message is there."""
+        framer = self._framer
+        try:
+            if self._has_part:
+                count = self._input.recv_into(framer.buffer())
+                if not count:
+                    self._ended()
+                    return
+                frame = framer.received_one(count)
+            else:
+                data = self._input.recv(_CHUNK)
+                if not data:
+                    self._ended()
+                    return
+                frame = framer.whole(data)
+        except _NOT_NOW:
+            return
+        except OSError as error:
+            self.lost(error)
+            return
+        except Exception as error:
+            _logger.exception("reading from a socket failed")
+            self.lost(error)
+            return
+        waiter: Any = self._waiter
+        if frame is None or waiter is None or not self._is_owed or self._is_streaming or waiter.is_done:
+            self._sort(frame)
+            self._has_part = not framer.is_empty
+        else:
+            self._is_owed, self._waiter = False, None
+            waiter.deliver(frame)
+
+    def interrupted(self, waiting: Awaitable[bytes | bytearray]) -> None:
+        assert isinstance(waiting, Reply)
+        self._waiter = None
+        if waiting.frame is not None:
+            self._frames.appendleft(waiting.frame)
+
+    def _ended(self) -> None:
+        self.eof_received()
+        self._transport.abort()
+
+    def lost(self, error: Exception) -> None:
+        """Close the stream because its socket failed."""
+        self.connection_lost(error)
+        self._transport.abort()
+
+
+class _SocketTransport(asyncio.Transport):
+    """What a `SocketStream` needs of a transport. Unlike one of asyncio's, it closes its socket at once."""
+
+    __slots__ = ("_is_closing", "_is_full", "_is_reading", "_loop", "_number", "_socket", "_stream", "_unsent")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, sock: socket.socket, stream: SocketStream) -> None:
+        self._loop = loop
+        self._socket = sock
+        self._number = sock.fileno()
+        self._stream = stream
+        self._unsent = bytearray()
+        # Whether the stream must not send more.
+        self._is_full = False
+        self._is_closing = False
+        self._is_reading = False
+        self.resume_reading()
+
+    def resume_reading(self) -> None:
+        if not self._is_reading and not self._is_closing:
+            self._is_reading = True
+            self._loop.add_reader(self._number, self._stream.read_some)
+
+    def pause_reading(self) -> None:
+        if self._is_reading:
+            self._is_reading = False
+            self._loop.remove_reader(self._number)
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        if self._is_closing:
+            return
+        sent = 0
+        if not self._unsent:
+            try:
+                sent = self._socket.send(data)
+            except _NOT_NOW:
+                pass
+            except OSError as error:
+                # Not now: the stream has not begun to wait.
+                self._loop.call_soon(self._stream.lost, error)
+                return
+            if sent == len(data):
+                return
+            self._loop.add_writer(self._number, self._write_more)
+        self._unsent += memoryview(data)[sent:]
+        if len(self._unsent) > _MANY_UNSENT and not self._is_full:
+            self._is_full = True
+            self._stream.pause_writing()
+
+    def _write_more(self) -> None:
+        try:
+            sent = self._socket.send(self._unsent)
+        except _NOT_NOW:
+            return
+        except OSError as error:
+            self._stream.lost(error)
+            return
+        del self._unsent[:sent]
+        if not self._unsent:
+            self._loop.remove_writer(self._number)
+            if self._is_full:
+                self._is_full = False
+                self._stream.resume_writing()
+
+    def get_write_buffer_size(self) -> int:
+        return len(self._unsent)
+
+    def is_closing(self) -> bool:
+        return self._is_closing
+
+    def abort(self) -> None:
+        if self._is_closing:
+            return
+        self.pause_reading()
+        self._is_closing = True
+        if self._unsent:
+            self._loop.remove_writer(self._number)
+            self._unsent.clear()
+        self._socket.close()
