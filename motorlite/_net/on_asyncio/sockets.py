@@ -43,7 +43,7 @@ class Reply:
     ends the wait happens while the program or the stream does something else, and so wakes the task as a future does.
     """
 
-    __slots__ = ("_asyncio_future_blocking", "_context", "_error", "_loop", "_wake", "frame", "is_done")
+    __slots__ = ("_asyncio_future_blocking", "_context", "_error", "_loop", "_others", "_wake", "frame", "is_done")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -55,6 +55,8 @@ class Reply:
         # Runs the waiting task, in its context.
         self._wake: Callable[[Reply], object] | None = None
         self._context: contextvars.Context | None = None
+        # Callbacks of code that watches the task, and their contexts; None if there are none.
+        self._others: list[tuple[Callable[[Reply], object], contextvars.Context | None]] | None = None
 
     def again(self) -> Self:
         """Begin to wait for another message; the task that waited for the one before has been run."""
@@ -63,10 +65,14 @@ class Reply:
 
     def deliver(self, frame: bytes | bytearray) -> None:
         """Run the waiting task. Not for callers in a task. When it returns, the stream may be in use, or closed."""
-        self.frame, self.is_done = frame, True
-        wake, context, self._wake, self._context = self._wake, self._context, None, None
-        if context is not None:
-            context.run(wake, self)  # type: ignore[arg-type]  # set with the context
+        self.frame = frame
+        context = self._context
+        if context is None or self._others is not None:
+            self._end(None)
+            return
+        self.is_done = True
+        wake, self._wake, self._context = self._wake, None, None
+        context.run(wake, self)  # type: ignore[arg-type]  # set with the context
 
     # --- for tasks ---
 
@@ -78,8 +84,15 @@ class Reply:
         assert self.frame is not None
         return self.frame
 
-    def add_done_callback(self, wake: Callable[[Reply], object], *, context: contextvars.Context) -> None:
-        self._wake, self._context = wake, context
+    def add_done_callback(
+        self, callback: Callable[[Reply], object], *, context: contextvars.Context | None = None
+    ) -> None:
+        if self.is_done:
+            self._loop.call_soon(callback, self, context=context)
+        elif self._wake is None:
+            self._wake, self._context = callback, context
+        else:
+            self._others = [*(self._others or ()), (callback, context)]
 
     def result(self) -> None:
         """Raise the error, if there is one. The message itself is what the awaiting task gets."""
@@ -115,9 +128,12 @@ class Reply:
 
     def _end(self, error: BaseException | None) -> None:
         self._error, self.is_done = error, True
+        others, self._others = self._others, None
         wake, context, self._wake, self._context = self._wake, self._context, None, None
         if wake is not None:
             self._loop.call_soon(wake, self, context=context)
+        for callback, its_context in others or ():
+            self._loop.call_soon(callback, self, context=its_context)
 
 
 class SocketStream(AsyncioStream):

@@ -8,14 +8,16 @@ import contextvars
 import gc
 import socket
 import weakref
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from motorlite._net.on_asyncio.sockets import SocketStream, watches_sockets
+from motorlite._net.on_asyncio.sockets import Reply, SocketStream, watches_sockets
 from motorlite._wire.frames import FrameReader
 from motorlite.errors import AutoReconnect, NetworkTimeout
+from motorlite.testing.cancellation import cancel_at
 from tests.support.peers import message
 
 if TYPE_CHECKING:
@@ -347,6 +349,43 @@ async def test_what_the_task_does_at_once_is_no_part_of_the_read(sockets: Pair) 
         sockets[1].sendall(REPLY)
     await task
     assert (stream.is_closed, sockets[0].fileno()) == (True, -1)
+
+
+@pytest.mark.parametrize("at", [1, 2])
+async def test_a_coroutine_is_cancelled_at_each_point(sockets: Pair, at: int) -> None:
+    """What watches a coroutine adds callbacks to what it yields, before those of the task."""
+    stream = opened(sockets)
+
+    async def ask() -> None:
+        sockets[1].sendall(REPLY)
+        assert await stream.exchange(REQUEST, inf) == REPLY
+        stream.abort()
+
+    assert await cancel_at(ask, at, late=True) is (at == 1)
+    assert stream.is_closed is (at == 2)
+    if at == 1:
+        assert await stream.receive(inf) == REPLY
+        stream.abort()
+
+
+@pytest.mark.parametrize("end", ["deliver", "set_result", "cancel"])
+async def test_several_callbacks(end: str) -> None:
+    reply, called = Reply(asyncio.get_running_loop()), list[int]()
+
+    def note(number: int, _reply: Reply) -> None:
+        called.append(number)
+
+    for number in range(3):
+        reply.add_done_callback(partial(note, number))
+    if end == "cancel":
+        assert reply.cancel()
+        assert not reply.cancel()
+    else:
+        getattr(reply, end)(REPLY)
+    reply.add_done_callback(partial(note, 3))
+    assert called == []
+    await asyncio.sleep(0)
+    assert called == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("end", ["timeout", "peer", "abort"])
