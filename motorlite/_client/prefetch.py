@@ -77,6 +77,7 @@ class Prefetch:
             raise _too_late() from None
         finally:
             self._waiter = None
+            del waiter  # it may hold the cancellation, whose traceback references this frame
 
     def result(self) -> CursorReply:
         """Return the batch after it has ended.

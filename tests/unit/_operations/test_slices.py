@@ -71,7 +71,8 @@ def test_statements_that_become_smaller() -> None:
 
 def test_only_plain_statements_are_estimated() -> None:
     raw = RawBSONDocument(bson.encode(document(1_000_000)))
-    assert slice_length([raw], 0, 0) == MOST, "whoever encodes them one by one ends with `is_slice`"
+    assert slice_length([raw] * 10, 0, 0) == MOST, "what encodes them one by one ends with `is_slice`"
+    assert slice_length([document(1_000_000)] * 10, 9, 0) == 1, "the last one needs no estimate"
     assert slice_length([raw] * 10, 0, 10**9) == 1
     assert is_slice(1_000_000)
     assert not is_slice(1000)
