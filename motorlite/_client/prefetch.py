@@ -55,8 +55,11 @@ class Prefetch:
 
     def cancel(self) -> None:
         """Cancel the getMore. It may still take a while to end."""
-        if self.task is not None:
-            self.task.cancel()
+        task = self.task
+        if task is not None:
+            if not self.has_begun:
+                self.task = None  # it never calls `finish`, and references this object
+            task.cancel()
 
     async def wait(self, deadline: Deadline) -> None:
         """Wait until it has ended. If the wait is cancelled or times out, it goes on, and can be waited for again.
