@@ -60,7 +60,7 @@ class Reply:
 
     def again(self) -> Self:
         """Begin to wait for another message; the task that waited for the one before has been run."""
-        self.frame, self.is_done = None, False
+        self.is_done = False
         return self
 
     def deliver(self, frame: bytes | bytearray) -> None:
@@ -81,8 +81,10 @@ class Reply:
             self._asyncio_future_blocking = True
             yield self
         self.result()
-        assert self.frame is not None
-        return self.frame
+        # Kept until the next request, it would hold the memory of a large reply.
+        frame, self.frame = self.frame, None
+        assert frame is not None
+        return frame
 
     def add_done_callback(
         self, callback: Callable[[Reply], object], *, context: contextvars.Context | None = None
@@ -188,8 +190,9 @@ class SocketStream(AsyncioStream):
     def interrupted(self, waiting: Awaitable[bytes | bytearray]) -> None:
         assert isinstance(waiting, Reply)
         self._waiter = None
-        if waiting.frame is not None:
-            self._frames.appendleft(waiting.frame)
+        frame, waiting.frame = waiting.frame, None
+        if frame is not None:
+            self._frames.appendleft(frame)
 
     def _ended(self) -> None:
         self.eof_received()

@@ -7,6 +7,7 @@ import contextlib
 import contextvars
 import gc
 import socket
+import sys
 import weakref
 from functools import partial
 from math import inf
@@ -90,6 +91,16 @@ async def test_a_large_reply_after_a_small_one(sockets: Pair) -> None:
         sending = asyncio.create_task(asyncio.to_thread(sockets[1].sendall, reply))
         assert await stream.exchange(REQUEST, inf) == reply
         await sending
+    stream.abort()
+
+
+async def test_an_idle_stream_does_not_keep_its_last_reply(sockets: Pair) -> None:
+    stream = opened(sockets)
+    for length in (50, 500_000):
+        sending = asyncio.create_task(asyncio.to_thread(sockets[1].sendall, message(length)))
+        reply = await stream.exchange(REQUEST, inf)
+        await sending
+        assert sys.getrefcount(reply) == 2
     stream.abort()
 
 
