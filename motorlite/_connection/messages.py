@@ -124,7 +124,7 @@ def encode_around_large(
     opening = b"\x04%s\0%s\x030\0" % (field.encode(), (len(document) + _AROUND_ONE).to_bytes(4, "little"))
     size = len(before) + len(opening) + len(document) + len(behind) + 5
     message = b"".join((start(START_SIZE + size, request_id, FIXED, size), before, opening, document, b"\0", behind))
-    if size > facts.max_bson_object_size:
+    if len(message) > facts.max_bson_object_size:
         _check_command(size, message, facts)
     return message
 

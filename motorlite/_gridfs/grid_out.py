@@ -47,8 +47,8 @@ class ChunkReader:
         layout: Its sizes.
         session: The session to use.
         number: The first chunk to read.
-        wanted: How many bytes are surely read from there on. If they need several batches, the next one is requested
-            while one is worked through.
+        wanted: How many bytes the first step surely reads. If they need several batches, the reader always requests
+            the next one while one is worked through.
     """
 
     _chunks: AsyncCollection[Any]

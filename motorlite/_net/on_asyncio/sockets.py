@@ -18,7 +18,7 @@ from motorlite._net.on_asyncio.stream import AsyncioStream
 
 if TYPE_CHECKING:
     import contextvars
-    from collections.abc import Awaitable, Callable, Generator
+    from collections.abc import Awaitable, Callable, Generator, Sequence
 
     from motorlite._base.values import Address
     from motorlite._net.runtime import Framer
@@ -43,7 +43,17 @@ class Reply:
     ends the wait happens while the program or the stream does something else, and so wakes the task as a future does.
     """
 
-    __slots__ = ("_asyncio_future_blocking", "_context", "_error", "_loop", "_others", "_wake", "frame", "is_done")
+    __slots__ = (
+        "_asyncio_future_blocking",
+        "_context",
+        "_error",
+        "_loop",
+        "_none",
+        "_others",
+        "_wake",
+        "frame",
+        "is_done",
+    )
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -55,8 +65,10 @@ class Reply:
         # Runs the waiting task, in its context.
         self._wake: Callable[[Reply], object] | None = None
         self._context: contextvars.Context | None = None
-        # Callbacks of code that watches the task, and their contexts; None if there are none.
-        self._others: list[tuple[Callable[[Reply], object], contextvars.Context | None]] | None = None
+        # Callbacks of code that watches the task, and their contexts. If there are none, this is None, but not in the
+        # loop's debug mode, whose messages about slow steps should name the task.
+        self._none: tuple[()] | None = () if loop.get_debug() else None
+        self._others: Sequence[tuple[Callable[[Reply], object], contextvars.Context | None]] | None = self._none
 
     def again(self) -> Self:
         """Begin to wait for another message; the task that waited for the one before has been run."""
@@ -70,9 +82,15 @@ class Reply:
         if context is None or self._others is not None:
             self._end(None)
             return
-        self.is_done = True
         wake, self._wake, self._context = self._wake, None, None
+        self.is_done = True
         context.run(wake, self)  # type: ignore[arg-type]  # set with the context
+
+    def forget(self) -> bytes | bytearray | None:
+        """Forget a task that does not wait any more. Return the message if it has come."""
+        frame, self.frame = self.frame, None
+        self._wake, self._context, self._others = None, None, self._none
+        return frame
 
     # --- for tasks ---
 
@@ -130,7 +148,7 @@ class Reply:
 
     def _end(self, error: BaseException | None) -> None:
         self._error, self.is_done = error, True
-        others, self._others = self._others, None
+        others, self._others = self._others, self._none
         wake, context, self._wake, self._context = self._wake, self._context, None, None
         if wake is not None:
             self._loop.call_soon(wake, self, context=context)
@@ -181,18 +199,30 @@ class SocketStream(AsyncioStream):
             return
         waiter: Any = self._waiter
         if frame is None or waiter is None or not self._is_owed or self._is_streaming or waiter.is_done:
-            self._sort(frame)
-            self._has_part = not framer.is_empty
+            self._sort_guarded(frame)
         else:
             self._is_owed, self._waiter = False, None
             waiter.deliver(frame)
 
+    def _sort_guarded(self, frame: bytes | bytearray | None) -> None:
+        try:
+            self._sort(frame)
+        except Exception as error:  # there is no memory for a large reply
+            _logger.exception("reading from a socket failed")
+            self.lost(error)
+        else:
+            self._has_part = not self._framer.is_empty
+
     def interrupted(self, waiting: Awaitable[bytes | bytearray]) -> None:
         assert isinstance(waiting, Reply)
         self._waiter = None
-        frame, waiting.frame = waiting.frame, None
+        frame = waiting.forget()
         if frame is not None:
             self._frames.appendleft(frame)
+
+    @property
+    def has_unsent(self) -> bool:
+        return self._transport.get_write_buffer_size() > 0
 
     def _ended(self) -> None:
         self.eof_received()
@@ -279,6 +309,7 @@ class _SocketTransport(asyncio.Transport):
         self.pause_reading()
         self._is_closing = True
         if self._unsent:
+            # It is kept: a request of which a part was never sent cannot have been executed.
             self._loop.remove_writer(self._number)
-            self._unsent.clear()
         self._socket.close()
+        del self._stream  # else only the collector could free the two, and what has arrived of a large reply

@@ -223,7 +223,7 @@ class AsyncioStream(asyncio.BufferedProtocol):
     @property
     def has_unsent(self) -> bool:
         if self.is_closed:
-            # The buffer is gone. The transport had paused writing while the buffer was not empty.
+            # The buffer is gone. The transport had paused writing while the buffer was full (with TLS: not empty).
             return self._can_write is not None
         return self._transport.get_write_buffer_size() > 0 or self._lower.get_write_buffer_size() > 0
 

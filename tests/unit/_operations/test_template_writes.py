@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import bson
@@ -152,3 +153,15 @@ def test_a_large_document_is_refused_as_any_other() -> None:
                 encode_around_large("documents", document, around, 1, V8_0)
         else:
             assert len(encode_around_large("documents", document, around, 1, V8_0)) > size
+
+
+def test_a_large_document_fits_into_a_message() -> None:
+    facts = replace(V8_0, max_bson_object_size=30_000, max_message_size=30_000)
+
+    def message(size: int) -> bytes:
+        return encode_around_large("documents", bson.encode({"_id": bytes(size)}), (b"", b"\0"), 1, facts)
+
+    most = 30_000 - len(message(0))
+    assert len(message(most)) == 30_000
+    with pytest.raises(DocumentTooLarge, match="the message has 30001 bytes"):
+        message(most + 1)

@@ -8,6 +8,7 @@ import contextvars
 import gc
 import socket
 import sys
+import time
 import weakref
 from functools import partial
 from math import inf
@@ -199,6 +200,75 @@ async def test_a_failing_framer_closes_its_stream(sockets: Pair, caplog: pytest.
         await stream.exchange(REQUEST, inf)
     assert "reading from a socket failed" in caplog.text
     assert sockets[0].fileno() == -1
+
+
+async def test_nor_does_one_wait_for_ever_that_has_no_memory_for_a_large_reply(
+    sockets: Pair, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Failing(FrameReader):
+        def next_frame(self) -> bytes | bytearray | None:
+            raise MemoryError("no room")
+
+    stream = opened(sockets, Failing())
+    sockets[1].sendall(message(200_000)[:1000])
+    with pytest.raises(AutoReconnect, match="no room"):
+        await stream.exchange(REQUEST, inf)
+    assert (stream.is_closed, sockets[0].fileno()) == (True, -1)
+    assert "reading from a socket failed" in caplog.text
+
+
+async def test_a_closed_stream_needs_no_collector(sockets: Pair) -> None:
+    gc.disable()
+    try:
+
+        class Framer(FrameReader):
+            pass
+
+        framer = Framer()
+        reference = weakref.ref(framer)
+        stream = opened(sockets, framer)
+        del framer
+        waiting = asyncio.ensure_future(stream.exchange(REQUEST, inf))
+        await asyncio.sleep(0)
+        sockets[1].sendall(message(200_000)[:1000])
+        await settled()
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        stream.abort()
+        del stream, waiting
+        assert reference() is None
+    finally:
+        gc.enable()
+
+
+async def test_a_request_of_which_a_part_was_never_sent(sockets: Pair) -> None:
+    stream = opened(sockets)
+    waiting = asyncio.ensure_future(stream.exchange(message(LARGE, 3), inf))
+    await asyncio.sleep(0)
+    sockets[1].recv(100_000)
+    sockets[1].close()
+    with pytest.raises(AutoReconnect):
+        await waiting
+    assert (stream.is_closed, stream.has_unsent, stream.sent_nothing) == (True, True, False)
+
+
+async def test_debug_mode_names_the_task_of_a_slow_step(sockets: Pair, caplog: pytest.LogCaptureFixture) -> None:
+    loop = asyncio.get_running_loop()
+    loop.set_debug(True)
+    loop.slow_callback_duration = 0.01
+    stream = opened(sockets)
+
+    async def ask() -> None:
+        await stream.exchange(REQUEST, inf)
+        time.sleep(0.05)  # noqa: ASYNC251  # a step that is too slow
+
+    task = loop.create_task(ask(), name="of the program")
+    await asyncio.sleep(0)
+    sockets[1].sendall(REPLY)
+    await task
+    await asyncio.sleep(0)
+    stream.abort()
+    assert "Executing <Task finished name='of the program'" in caplog.text
 
 
 async def test_a_stream_that_is_closed_in_its_turn_reads_no_more(sockets: Pair) -> None:
