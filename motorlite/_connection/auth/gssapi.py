@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from bson.binary import Binary
-
 from motorlite._connection.auth.conversation import (
     EXTERNAL,
     NeedSecurityContext,
@@ -76,7 +74,7 @@ def converse(username: str, password: str | None, service: Service) -> Conversat
     context: SecurityContext
     secret = None if password is None else encode(password, "the password")
     context, token = yield NeedSecurityContext(service, username, secret)
-    command: dict[str, Any] = {"saslStart": 1, "mechanism": GSSAPI, "payload": Binary(token), "autoAuthorize": 1}
+    command: dict[str, Any] = {"saslStart": 1, "mechanism": GSSAPI, "payload": token, "autoAuthorize": 1}
     for _ in range(_MAX_TOKENS):
         reply = SaslReply(GSSAPI, (yield from run(EXTERNAL, command)))
         if reply.is_done:
@@ -101,4 +99,4 @@ def _choice(offer: bytes) -> bytes:
 
 
 def _continue(reply: SaslReply, payload: bytes) -> dict[str, Any]:
-    return {"saslContinue": 1, "conversationId": reply.conversation_id, "payload": Binary(payload)}
+    return {"saslContinue": 1, "conversationId": reply.conversation_id, "payload": payload}
