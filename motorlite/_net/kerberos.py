@@ -25,6 +25,8 @@ _TICKET_EXPIRED: Final = 32
 _CLOCK_SKEW: Final = 37
 # The realm has no known KDC, and none of them answers.
 _NO_KDC: Final = (154, 156)
+# What the library says about errors that libkrb5 has not numbered.
+_SAYS_NOTHING: Final = ("Success", "Unknown error")
 
 
 def require() -> None:
@@ -81,8 +83,16 @@ def open_context(
     host = canonical(host, canonicalize)
     asked = f"{name}/{host}" + (f"@{realm}" if realm else "")
 
+    without_ticket = (
+        None if password is not None else f"there is no ticket for {username!r}: run kinit {username}, and see klist"
+    )
+
     def explain(error: Any) -> str:
-        return explanation(error, username, asked, has_password=password is not None)
+        is_missing = type(error).__name__ == "MissingCredentialsError"
+        return explanation(error, username, asked, without_ticket if is_missing else None)
+
+    def explain_reply(error: Any) -> str:
+        return explanation(error, username, asked, f"the server has not proved that it is {asked!r}")
 
     def first() -> tuple[SecurityContext, bytes]:
         mechanism = gssapi.MechType.kerberos
@@ -94,7 +104,7 @@ def open_context(
             flags=[flags.mutual_authentication, flags.integrity, flags.out_of_sequence_detection],
             usage="initiate",
         )
-        return SecurityContext(context, explain), context.step() or b""
+        return SecurityContext(context, explain_reply), context.step() or b""
 
     return _calling(first, explain)
 
@@ -125,14 +135,13 @@ def _calling(function: Callable[[], Any], explain: Callable[[Any], str]) -> Any:
     raise OperationFailure(f"GSSAPI authentication failed: {problem}")
 
 
-def explanation(error: Any, username: str, service: str, *, has_password: bool) -> str:
-    """Say what the library's error means, and what to do."""
-    said = "; ".join(error.get_all_statuses(error.min_code, False) if error.min_code else ()) or str(error)
+def explanation(error: Any, username: str, service: str, otherwise: str | None) -> str:
+    """Say what the library's error means and what to do, or `otherwise` if that is not known."""
+    minor = [said for said in error.get_all_statuses(error.min_code, False) if said not in _SAYS_NOTHING]
+    said = "; ".join(minor or error.get_all_statuses(error.maj_code, True))
     is_expired = type(error).__name__ == "ExpiredCredentialsError"
     code = _TICKET_EXPIRED if is_expired else error.min_code - _FIRST_CODE
-    advice = _advice(code, said, username, service)
-    if advice is None and not has_password and type(error).__name__ == "MissingCredentialsError":
-        advice = f"there is no ticket for {username!r}: run kinit {username}, and see klist"
+    advice = _advice(code, said, username, service) or otherwise
     return f"{advice} (Kerberos: {said})" if advice else said
 
 
