@@ -9,16 +9,18 @@ import socket
 import time
 from typing import TYPE_CHECKING, Any
 
+import anyio
 import pytest
 
 from motorlite._net import kerberos
-from motorlite.errors import ConfigurationError, OperationFailure
+from motorlite.errors import ConfigurationError, OperationFailure, PyMongoError
 from motorlite.testing.scripted import ScriptedDeployment, failure
 from tests.support.clients import scripted_client
-from tests.support.kdc import HOST, LACKING, PASSWORD, REALM, USER, Acceptor, Realm
+from tests.support.kdc import HOST, LACKING, PASSWORD, REALM, USER, Acceptor, Realm, write_configuration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(LACKING is not None, reason=str(LACKING))]
 
@@ -171,6 +173,29 @@ async def test_a_service_that_the_realm_does_not_have(realm: Realm) -> None:
     message = await refusal(deployment)
     assert "the realm has no service 'mongodb/nothing.motorlite.test'" in message
     assert "SERVICE_HOST and CANONICALIZE_HOST_NAME" in message
+
+
+async def test_a_kdc_that_does_not_answer(realm: Realm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The event loop goes on while libkrb5 waits, and the client does not wait as long."""
+    realm.kinit()
+    deployment, acceptor = server_of(realm)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        monkeypatch.setenv("KRB5_CONFIG", str(write_configuration(tmp_path, silent.getsockname()[1])))
+        ticks = 0
+
+        async def count() -> None:
+            nonlocal ticks
+            while True:
+                await anyio.sleep(0.01)
+                ticks += 1
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(count)
+            with pytest.raises(PyMongoError, match="GSSAPI: Kerberos gave no ticket for the service in time"):
+                await find_one(deployment, connectTimeoutMS=300, serverSelectionTimeoutMS=1000)
+            group.cancel_scope.cancel()
+    assert ticks > 3
+    assert acceptor.commands == []
 
 
 async def test_a_wrong_password(realm: Realm) -> None:

@@ -58,6 +58,13 @@ _CONFIGURATION: Final = """
 """
 
 
+def write_configuration(folder: Path, port: int) -> Path:
+    """Write a configuration of libkrb5 and of the KDC at this port of loopback."""
+    path = folder / "krb5.conf"
+    path.write_text(_CONFIGURATION.format(realm=REALM, port=port, folder=folder), encoding="utf-8")
+    return path
+
+
 class Realm:
     """A KDC with the user `USER` and the service ``mongodb/HOST``; its environment is that of the client."""
 
@@ -66,8 +73,7 @@ class Realm:
         self.keytab = folder / "keytab"
         with socket.create_server(("127.0.0.1", 0)) as probe:
             self.port: int = probe.getsockname()[1]
-        configuration = folder / "krb5.conf"
-        configuration.write_text(_CONFIGURATION.format(realm=REALM, port=self.port, folder=folder), encoding="utf-8")
+        configuration = write_configuration(folder, self.port)
         self.environment: Final = {
             "KRB5_CONFIG": str(configuration),
             "KRB5_KDC_PROFILE": str(configuration),
