@@ -6,13 +6,15 @@ import re
 import socket
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from motorlite.errors import ConfigurationError, OperationFailure
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+
+T = TypeVar("T")
 
 # Errors of libkrb5 are numbered from here (ERROR_TABLE_BASE_krb5, without its sign).
 _FIRST_CODE: Final = 2**32 - 1765328384
@@ -61,11 +63,11 @@ class SecurityContext:
 
     def unwrap(self, message: bytes) -> bytes:
         """Return what the server has wrapped."""
-        return _calling(lambda: self._context.unwrap(message).message, self._explain)
+        return _calling(lambda: bytes(self._context.unwrap(message).message), self._explain)
 
     def wrap(self, message: bytes) -> bytes:
         """Protect a message against changes, without encrypting it."""
-        return _calling(lambda: self._context.wrap(message, False).message, self._explain)
+        return _calling(lambda: bytes(self._context.wrap(message, False).message), self._explain)
 
 
 def open_context(
@@ -124,7 +126,7 @@ def _credentials(gssapi: Any, username: str, password: bytes | None) -> Any:
     return gssapi.raw.acquire_cred_with_password(user, password, mechs=mechanisms, usage="initiate").creds
 
 
-def _calling(function: Callable[[], Any], explain: Callable[[Any], str]) -> Any:
+def _calling(function: Callable[[], T], explain: Callable[[Any], str]) -> T:
     """Call a function of the library, and raise its errors as those of the driver."""
     gssapi_error: type[Exception] = import_module("gssapi").exceptions.GSSError
     try:
