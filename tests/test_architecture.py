@@ -169,9 +169,10 @@ THIRD_PARTY: Final[dict[str, tuple[str, ...]]] = {
     "compression": ("_wire.compression*",),  # where Python 3.14 has it
 }
 
-# Who may import by name: a package without types; the exporter of traces, a plug-in of the driver; and the top of the
-# package, which imports rare names at their first use, and shows them to type checkers and to the rules here.
-RESOLVERS: Final = ("_net.aws_sdk", "_client.optional", "__init__")
+# Who may import by name: packages without types or that may be missing; the exporter of traces, a plug-in of the
+# driver; and the top of the package, which imports rare names at their first use, and shows them to type checkers and
+# to the rules here.
+RESOLVERS: Final = ("_net.aws_sdk", "_net.kerberos", "_client.optional", "__init__")
 # What imports rare names there (PEP 562).
 LATER: Final = ("_LATER", "__getattr__", "__dir__")
 

@@ -27,11 +27,16 @@ _MISSING: Final = "tracing needs the package opentelemetry-api: pip install 'mot
 
 
 def check_credentials(options: ClientOptions) -> None:
-    """Raise ConfigurationError if the client has credentials for a mechanism that the driver does not support."""
-    if options.credentials is not None:
-        from motorlite._connection.auth.mechanisms import check_mechanism
+    """Raise ConfigurationError if the credentials are for a mechanism that is not supported, or lacks its package."""
+    if options.credentials is None:
+        return
+    from motorlite._connection.auth.mechanisms import check_mechanism
 
-        check_mechanism(options.credentials)
+    check_mechanism(options.credentials)
+    if options.credentials.mechanism == "GSSAPI":
+        from motorlite._net import kerberos
+
+        kerberos.require()
 
 
 def tls_context(options: ClientOptions) -> TLSContext | None:

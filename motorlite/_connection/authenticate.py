@@ -12,6 +12,7 @@ from motorlite._connection.auth.conversation import (
     Compute,
     NeedAwsCredentials,
     NeedDate,
+    NeedSecurityContext,
     NeedToken,
     RunCommand,
     violation,
@@ -20,7 +21,7 @@ from motorlite._connection.auth.oidc_callbacks import Limits, TokenSource, envir
 from motorlite._connection.auth.scram import KeyCache
 from motorlite._connection.auth.thread_work import ThreadWork
 from motorlite._connection.handshake import server_api_fields
-from motorlite._net import aws_sdk
+from motorlite._net import aws_sdk, kerberos
 from motorlite._net.host import read_environment
 from motorlite._net.runtime import WaitTimeout
 from motorlite.errors import ExecutionTimeout, OperationFailure, PyMongoError
@@ -94,7 +95,8 @@ class Authenticator:
         """Prepare to authenticate a connection to `address`.
 
         Raises:
-            ConfigurationError: the mechanism is not supported, or the token must not be sent to this address.
+            ConfigurationError: the mechanism is not supported, the token must not be sent to this address, or no
+                ticket can be for it.
         """
         return mechanisms.start(self._credentials, address, self._nonce(), self.keys, self.tokens)
 
@@ -171,6 +173,10 @@ class Authenticator:
         if isinstance(request, NeedToken):
             assert self._token_source is not None
             return await self._token_source.get(request, limits)
+        if isinstance(request, NeedSecurityContext):
+            open_context = partial(kerberos.open_context, *request.service, request.username, request.password)
+            # Each connection needs a context of its own.
+            return await self._in_thread(object(), open_context, limits, "Kerberos gave no ticket for the service")
         assert isinstance(request, NeedAwsCredentials)
         assert self._aws is not None
         return await self._in_thread(MONGODB_AWS, self._aws.look_up, limits, "no credentials were found")

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import bson
 
-from motorlite._connection.auth.conversation import Compute, NeedAwsCredentials, NeedDate, NeedToken
+from motorlite._connection.auth.conversation import (
+    Compute,
+    NeedAwsCredentials,
+    NeedDate,
+    NeedSecurityContext,
+    NeedToken,
+)
 from motorlite._net.current import current_runtime
 from motorlite.auth_oidc import OIDCCallback, OIDCCallbackContext, OIDCCallbackResult
 from motorlite.testing.scripted import Reply, ScriptedDeployment, failure
@@ -121,7 +127,7 @@ def play(
             request = conversation.send(value)
         except StopIteration:
             return
-        assert not isinstance(request, Compute)
+        assert not isinstance(request, Compute | NeedSecurityContext)
         if isinstance(request, NeedToken):
             assert token is not None
             value = token(request)

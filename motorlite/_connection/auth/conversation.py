@@ -5,7 +5,7 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Callable, Generator, Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from bson.objectid import ObjectId
 from bson.timestamp import Timestamp
@@ -142,7 +142,30 @@ class NeedDate:
     """Return the time in UTC as ``YYYYMMDDTHHMMSSZ``."""
 
 
-Request: TypeAlias = RunCommand | Compute | NeedToken | NeedAwsCredentials | NeedDate
+class Service(NamedTuple):
+    """A service of a Kerberos realm."""
+
+    name: str
+    host: str
+    # None: libkrb5 finds it by the host.
+    realm: str | None
+    # CANONICALIZE_HOST_NAME: none, forward or forwardAndReverse.
+    canonicalize: str
+
+
+@dataclass(slots=True, eq=False)
+class NeedSecurityContext:
+    """Return a `gssapi.SecurityContext` with the service, and its first token."""
+
+    service: Service
+    username: str
+    password: bytes | None
+
+    def __repr__(self) -> str:
+        return f"<NeedSecurityContext {self.service.name}/{self.service.host}>"
+
+
+Request: TypeAlias = RunCommand | Compute | NeedToken | NeedAwsCredentials | NeedDate | NeedSecurityContext
 Conversation: TypeAlias = Generator[Request, Any, None]
 """Ends when the connection is authenticated; otherwise raises the error of the attempt."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from motorlite._base.values import format_address
-from motorlite._connection.auth import aws, oidc, scram
+from motorlite._connection.auth import aws, gssapi, oidc, scram
 from motorlite._connection.auth.conversation import EXTERNAL, SaslReply, encode, redacted, run, violation
 from motorlite.errors import ConfigurationError
 
@@ -24,16 +24,19 @@ NONCE_BYTES: Final = aws.NONCE_BYTES
 _SCRAM: Final = (scram.SCRAM_SHA_256, scram.SCRAM_SHA_1)
 PLAIN: Final = "PLAIN"
 MONGODB_X509: Final = "MONGODB-X509"
-SUPPORTED: Final = (*_SCRAM, MONGODB_X509, PLAIN, aws.MONGODB_AWS, oidc.MONGODB_OIDC)
+SUPPORTED: Final = (*_SCRAM, MONGODB_X509, PLAIN, gssapi.GSSAPI, aws.MONGODB_AWS, oidc.MONGODB_OIDC)
 
 
 class Authentication:
     """The authentication of one connection: its part of the handshake, and the conversations afterwards."""
 
-    __slots__ = ("_credentials", "_held", "_keys", "_mechanism", "_nonce", "_spoken", "_tokens")
+    __slots__ = ("_address", "_credentials", "_held", "_keys", "_mechanism", "_nonce", "_spoken", "_tokens")
 
-    def __init__(self, credentials: Credentials, nonce: bytes, keys: KeyCache, tokens: oidc.TokenCache) -> None:
+    def __init__(
+        self, credentials: Credentials, address: Address, nonce: bytes, keys: KeyCache, tokens: oidc.TokenCache
+    ) -> None:
         self._credentials = credentials
+        self._address = address
         # None until negotiated.
         self._mechanism = credentials.mechanism
         # Valid for a single conversation.
@@ -113,6 +116,9 @@ class Authentication:
             return converse_plain(credentials.username or "", credentials.password or "", credentials.source)
         if mechanism == MONGODB_X509:
             return converse_x509(credentials.username, reply)
+        if mechanism == gssapi.GSSAPI:
+            service = gssapi.service(credentials, self._address)
+            return gssapi.converse(credentials.username or "", credentials.password, service)
         if mechanism == aws.MONGODB_AWS:
             return aws.converse(self._nonce)
         if mechanism == oidc.MONGODB_OIDC:
@@ -183,7 +189,7 @@ def start(
     Raises:
         ValueError: The nonce has the wrong length.
         ConfigurationError: The mechanism is not supported, the credentials do not fit it, or the token must not be
-            sent to this address.
+            sent to this address, or no ticket can be for it.
     """
     if len(nonce) != NONCE_BYTES:
         raise ValueError(f"a nonce has {NONCE_BYTES} bytes, not {len(nonce)}")
@@ -195,4 +201,7 @@ def start(
         not credentials.username or credentials.password is None
     ):
         raise ConfigurationError(f"{mechanism or 'SCRAM'} needs a username and a password")
-    return Authentication(credentials, nonce, keys, tokens)
+    if mechanism == gssapi.GSSAPI:
+        # Found out before anything is sent.
+        gssapi.service(credentials, address)
+    return Authentication(credentials, address, nonce, keys, tokens)

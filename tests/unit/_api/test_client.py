@@ -12,6 +12,7 @@ import pytest
 from bson.codec_options import CodecOptions
 
 from motorlite import AsyncMongoClient, ClientStats, DriverInfo, OverloadRetry, WriteConcern
+from motorlite._net import kerberos
 from motorlite.errors import ConfigurationError, InvalidOperation
 from tests.support.fake_core import FakeServer, FakeTopology, fake_client
 
@@ -168,8 +169,9 @@ def test_files_are_looked_at_when_the_client_is_made(option: str) -> None:
         AsyncMongoClient(f"mongodb://a/?{option}=%2Fnowhere%2Fat.all")
 
 
-def test_a_mechanism_that_is_not_supported() -> None:
-    with pytest.raises(ConfigurationError, match="'GSSAPI' is not supported by this version"):
+def test_a_mechanism_without_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kerberos, "find_spec", lambda _: None)
+    with pytest.raises(ConfigurationError, match=r"needs the package gssapi: pip install 'motorlite\[gssapi\]'"):
         AsyncMongoClient("mongodb://user@a/?authMechanism=GSSAPI")
 
 

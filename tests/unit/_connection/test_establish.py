@@ -359,7 +359,7 @@ async def test_arbiters_authenticate_nobody_and_monitors_do_not_mind(deployment:
 
 
 async def test_credentials_that_cannot_be_used(deployment: ScriptedDeployment) -> None:
-    failed = await refusal(deployment, authenticating("GSSAPI"))
+    failed = await refusal(deployment, authenticating("MONGODB-CR"))
     assert isinstance(failed.error, ConfigurationError)
     assert not failed.error.error_labels
     assert deployment["a:1"].connections_made == 0, "found out before anything is sent"

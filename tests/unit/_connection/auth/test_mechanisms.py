@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from motorlite._connection.auth.conversation import RunCommand
+from motorlite._connection.auth.conversation import NeedSecurityContext, RunCommand, Service
 from motorlite._connection.auth.mechanisms import Authentication, start
 from motorlite._connection.auth.oidc import TokenCache
 from motorlite._connection.auth.scram import KeyCache
@@ -108,7 +108,8 @@ def test_a_speculative_answer_is_continued(configured: str | None, mechanism: st
 
 
 @pytest.mark.parametrize(
-    ("mechanism", "command"), [("PLAIN", "saslStart"), ("MONGODB-OIDC", None), ("MONGODB-AWS", None)]
+    ("mechanism", "command"),
+    [("PLAIN", "saslStart"), ("GSSAPI", None), ("MONGODB-OIDC", None), ("MONGODB-AWS", None)],
 )
 def test_mechanisms_without_a_speculative_message(mechanism: str, command: str | None) -> None:
     """An answer to what was not sent counts for nothing."""
@@ -140,11 +141,10 @@ def test_arbiters_know_no_users(mechanism: str | None) -> None:
         authentication.conversation(answer)
 
 
-@pytest.mark.parametrize("mechanism", ["GSSAPI", "MONGODB-CR"])
-def test_unsupported_mechanisms_name_the_supported(mechanism: str) -> None:
-    supported = "SCRAM-SHA-256, SCRAM-SHA-1, MONGODB-X509, PLAIN, MONGODB-AWS, MONGODB-OIDC"
-    with pytest.raises(ConfigurationError, match=f"'{mechanism}'.*{supported}"):
-        begin(mechanism)
+def test_unsupported_mechanisms_name_the_supported() -> None:
+    supported = "SCRAM-SHA-256, SCRAM-SHA-1, MONGODB-X509, PLAIN, GSSAPI, MONGODB-AWS, MONGODB-OIDC"
+    with pytest.raises(ConfigurationError, match=f"'MONGODB-CR'.*{supported}"):
+        begin("MONGODB-CR")
 
 
 @pytest.mark.parametrize("mechanism", [None, "SCRAM-SHA-1", "SCRAM-SHA-256", "PLAIN"])
@@ -163,6 +163,19 @@ def test_nonces_have_their_length(length: int) -> None:
 @pytest.mark.parametrize(("mechanism", "shown"), [(None, "by negotiation"), ("PLAIN", "PLAIN")])
 def test_the_repr_is_redacted(mechanism: str | None, shown: str) -> None:
     assert repr(begin(mechanism)) == f"<Authentication {shown}>"
+
+
+def test_gssapi_asks_for_a_ticket_of_the_address() -> None:
+    authentication = begin("GSSAPI", password=None, SERVICE_NAME="mongo")
+    for conversation in (authentication.conversation(handshake()), authentication.again(NONCE)):
+        request = next(conversation)
+        assert isinstance(request, NeedSecurityContext)
+        assert (request.service, request.username) == (Service("mongo", "a", None, "none"), "user")
+
+
+def test_gssapi_needs_a_host_before_anything_is_sent() -> None:
+    with pytest.raises(ConfigurationError, match="SERVICE_HOST"):
+        start(credentials("GSSAPI"), ("/tmp/mongodb.sock", None), NONCE, KeyCache(1_000_000), TokenCache())
 
 
 # --- X.509 ---
