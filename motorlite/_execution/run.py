@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from motorlite._connection.connection import Connection
     from motorlite._execution.pins import PinnedConnection
     from motorlite._execution.transactions import Part
+    from motorlite._execution.watching import Followed
     from motorlite._operations.contract import Call, Operation
     from motorlite._retry.decision import Retry
     from motorlite._retry.failure import TimeLimits
@@ -54,6 +55,8 @@ class _Defaults:
     # Loop time at which it first asked for a connection, as far as a wait queue needs it: set when it has to wait
     # or when an attempt fails.
     entered: float = inf
+    # Set while somebody watches the client.
+    followed: Followed | None = None
 
 
 class Run(_Defaults):
@@ -147,6 +150,10 @@ class Attempt:
     # did.
     waited_from: float | None = None
     sent_at: float | None = None
+    # Loop times between these two, where it waited more than once: when it had the token of its rate limit, and when it
+    # asked for a connection.
+    admitted_at: float | None = None
+    asked_at: float | None = None
     # How far the attempt got; set when it fails.
     progress: Progress = _NOT_SENT
     # The phase to report if time ran out on the connection.
