@@ -115,6 +115,8 @@ class Watch:
             phases[phase] = phases.get(phase, 0) + 1
         slow = [report for ended, report in tuple(self.slow) if now - ended <= REMEMBERED_FOR]
         return {
+            # Of the buckets; the last bucket has no bound.
+            "bounds": list(BOUNDS),
             "operations": {
                 name: {
                     "succeeded": counts.succeeded,
