@@ -57,6 +57,7 @@ RARE: Final = (
     "_connection.auth",
     "_connection.authenticate",
     "_gridfs",
+    "_execution.watching",
     "_net.dns",
     "_net.on_asyncio",
     "_net.on_trio",
@@ -78,6 +79,7 @@ RARE: Final = (
     "gridfs",
     "stats",
     "testing",
+    "top",
 )
 
 

@@ -5,7 +5,8 @@ the watch replaces while it is attached (`Reports.follows`). The event loop's th
 
 The time that an operation *lost* is what it spent on anything but the reply that it returns: waiting for a token of its
 rate limit, for its session, a server or a connection, in attempts that another one repeated or whose time ran out, and
-in backoff. The names of these phases are those of `PyMongoError.phase`, besides ``"failed attempt"``.
+in backoff. The names of these phases are those of `PyMongoError.phase`, besides ``"failed attempt"``; ``"queue"``
+includes the time in which a connection is established.
 """
 
 from __future__ import annotations
@@ -289,8 +290,7 @@ class Followed:
         if attempt.sent_at is not None:
             return "reply"
         if attempt.server is not None:
-            request = attempt.request
-            return "queue" if request is None or request.establishment is None else "connecting"
+            return "queue"
         if attempt.selection_until != inf:
             return "selection"
         if attempt.waited_from is not None:
