@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import count
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from motorlite._base.error_documents import SYSTEM_OVERLOADED
 from motorlite._base.values import Progress
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from motorlite._connection.connection import Connection
     from motorlite._execution.pins import PinnedConnection
     from motorlite._execution.transactions import Part
-    from motorlite._execution.watching import Followed
     from motorlite._operations.contract import Call, Operation
     from motorlite._retry.decision import Retry
     from motorlite._retry.failure import TimeLimits
@@ -39,6 +38,18 @@ def new_operation_id() -> int:
     return next(_operation_ids)
 
 
+class Follower(Protocol):
+    """What a run tells of its attempts, but for the first."""
+
+    def attempt_failed(self, now: float) -> None:
+        """Note that the attempt under way failed. Another one may follow."""
+        ...
+
+    def attempt_again(self, attempt: Attempt, now: float) -> None:
+        """Note that `attempt` takes the place of one that failed."""
+        ...
+
+
 class _Defaults:
     """What few operations set: defaults of the class, which cost an operation nothing."""
 
@@ -56,7 +67,7 @@ class _Defaults:
     # or when an attempt fails.
     entered: float = inf
     # Set while somebody watches the client.
-    followed: Followed | None = None
+    followed: Follower | None = None
 
 
 class Run(_Defaults):

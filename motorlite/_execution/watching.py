@@ -15,7 +15,7 @@ from bisect import bisect_left
 from collections import deque
 from heapq import nlargest, nsmallest
 from math import inf
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from motorlite._base.values import format_address
 from motorlite.errors import PyMongoError
@@ -23,7 +23,6 @@ from motorlite.errors import PyMongoError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from motorlite._execution.reports import PublishedOperation
     from motorlite._execution.run import Attempt, Run
 
 # Upper bounds of the histogram of durations, in seconds.
@@ -39,6 +38,18 @@ MANY: Final = 100
 OTHER: Final = "other"
 # Phases of errors of operations that ended between two attempts.
 _BETWEEN: Final = ("backoff", "retry delay")
+
+
+class Published(Protocol):
+    """An operation whose start was published, which publishes its end."""
+
+    def succeeded(self, now: float) -> None:
+        """Publish that the operation returns its result."""
+        ...
+
+    def failed(self, error: BaseException, now: float) -> None:
+        """Publish that the operation raises `error`."""
+        ...
 
 
 class Counts:
@@ -71,7 +82,7 @@ class Watch:
         # Loop time of the end, and the report.
         self.slow: deque[tuple[float, dict[str, Any]]] = deque(maxlen=REMEMBERED)
 
-    def started(self, run: Run, attempt: Attempt, now: float, published: PublishedOperation | None) -> Followed:
+    def started(self, run: Run, attempt: Attempt, now: float, published: Published | None) -> Followed:
         """Follow an operation from here on; `published` learns of its end too."""
         operation = run.operation
         followed = Followed(
@@ -137,7 +148,7 @@ class Watch:
 
 
 class Followed:
-    """An operation that is being followed. Has the methods of a `PublishedOperation`."""
+    """An operation that is being followed. Has the methods of `Published`."""
 
     __slots__ = (
         "attempt",
@@ -170,7 +181,7 @@ class Followed:
         # Seconds by phase; None while none is lost.
         self.lost: dict[str, float] | None = None
         self.operation_id: int | None = None
-        self.published: PublishedOperation | None = None
+        self.published: Published | None = None
 
     # --- while it runs ---
 

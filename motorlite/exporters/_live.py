@@ -71,3 +71,6 @@ def live(client: AsyncMongoClient[Any] | None = None, *, path: str | None = None
     from motorlite.exporters._serving import serve
 
     return Live(serve(None if client is None else client._core, path))
+
+
+live.__module__ = "motorlite.exporters"

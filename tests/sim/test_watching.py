@@ -18,7 +18,7 @@ from tests.support.clients import scripted_client
 from tests.support.core import FOUND, OVERLOADED, Driver, driver, find, hello_delay, insert, replica_set
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable, Coroutine
 
 pytestmark = pytest.mark.anyio
 
@@ -29,7 +29,7 @@ def watched(client: Driver) -> dict[str, Any]:
     return report
 
 
-async def during(client: Driver, wait: float, *works: Callable[[], Awaitable[Any]]) -> dict[str, Any]:
+async def during(client: Driver, wait: float, *works: Callable[[], Coroutine[Any, Any, Any]]) -> dict[str, Any]:
     """The report some time after all `works` began; returns when they have ended."""
     watched(client)
     async with anyio.create_task_group() as group:
