@@ -202,7 +202,7 @@ def _limits(newer: Snapshot) -> Section:
             refused = sum(queue["rejected"].values())
             rows.append(Row((f"queue {name}", text, number(refused)), _tone(queue["is_standing"], "bad")))
         if breaker is not None:
-            text = f"{breaker['state']}, {breaker['failures']} of {breaker['operations']} failed"
+            text = f"{breaker['state']}, {breaker['failures']:,} of {breaker['operations']:,} failed"
             is_closed = breaker["state"] == "closed"
             rows.append(Row((f"breaker {name}", text, number(breaker["refused"])), _tone(not is_closed, "bad")))
         if server["retry_tokens"] is not None:

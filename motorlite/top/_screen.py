@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 _STYLES: Final[Mapping[Tone, str]] = {"": "", "good": "green", "bad": "red", "warning": "yellow"}
 # Sections that share a line, by title.
 _BESIDE: Final = (("operations per second", "phases"), ("retries and errors", "limits"))
+# How the two share it.
+_WIDTHS: Final = ((3, 2), (2, 3))
 
 
 def screen(older: Snapshot | None, newer: Snapshot) -> RenderableType:
@@ -36,16 +38,16 @@ def screen(older: Snapshot | None, newer: Snapshot) -> RenderableType:
             if pair is None:
                 parts.append(table(section))
             elif section.title == pair[0]:
-                parts.append(_beside(*(by_title[each] for each in pair)))
+                parts.append(_beside(by_title[pair[0]], by_title[pair[1]], _WIDTHS[_BESIDE.index(pair)]))
     if len(parts) == 1:
         parts.append(Text("\nno client has begun an operation yet", style="yellow"))
     return Group(*parts)
 
 
-def _beside(left: Section, right: Section) -> Table:
+def _beside(left: Section, right: Section, widths: tuple[int, int]) -> Table:
     grid = Table.grid(expand=True, padding=(0, 2))
-    grid.add_column(ratio=1)
-    grid.add_column(ratio=1)
+    for width in widths:
+        grid.add_column(ratio=width)
     grid.add_row(table(left), table(right))
     return grid
 

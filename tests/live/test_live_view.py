@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import pty
 import signal
 import stat
 import subprocess
@@ -226,6 +228,32 @@ def test_the_end_of_the_program_is_the_end_of_the_view(
         _, said = viewer.communicate(timeout=20)
         assert viewer.returncode == 1
         assert "the program has ended" in said
+
+
+def test_the_screen_goes_on_until_ctrl_c(standalone: LocalServer, database_name: str, runtime: Path) -> None:
+    with running(standalone, database_name):
+        terminal, other_end = pty.openpty()
+        viewer = subprocess.Popen(
+            [sys.executable, "-m", "motorlite.top"],
+            stdin=other_end,
+            stdout=other_end,
+            stderr=other_end,
+            cwd=REPOSITORY,
+            env={**os.environ, "TERM": "xterm", "COLUMNS": "140", "LINES": "40"},
+        )
+        os.close(other_end)
+        shown = b""
+        while shown.count(b"servers and their pools") < 3:
+            shown += os.read(terminal, 65536)
+        viewer.send_signal(signal.SIGINT)
+        with contextlib.suppress(OSError):  # Linux: the terminal has no other end any more
+            while more := os.read(terminal, 65536):
+                shown += more
+        os.close(terminal)
+        assert viewer.wait(20) == 0
+        enter, leave = b"\x1b[?1049h", b"\x1b[?1049l"
+        assert enter in shown, "the screen is one of its own"
+        assert shown.index(enter) < shown.rindex(leave), "what was on the terminal is there again"
 
 
 def test_without_rich_there_is_one_clear_error(tmp_path: Path, runtime: Path) -> None:
