@@ -88,8 +88,9 @@ class Watch:
         followed = Followed(
             self, operation.operation_name or operation.name, operation.database, operation.collection_name, now
         )
-        followed.run, followed.attempt, followed.published = run, attempt, published
-        run.followed = followed
+        followed.run, followed.attempt, run.followed = run, attempt, followed
+        if published is not None:
+            followed.published = published
         self.running.add(followed)
         return followed
 
@@ -148,40 +149,31 @@ class Watch:
 
 
 class Followed:
-    """An operation that is being followed. Has the methods of `Published`."""
+    """An operation that is being followed. Has the methods of `Published`.
 
-    __slots__ = (
-        "attempt",
-        "attempts",
-        "collection",
-        "database",
-        "failed_at",
-        "lost",
-        "name",
-        "operation_id",
-        "published",
-        "run",
-        "started_at",
-        "watch",
-    )
+    As of an `Attempt`, what few operations set is only a default of the class: each operation pays for this object.
+    """
+
+    # Of several commands: the newest one.
+    run: Run | None = None
+    # The attempt under way; None between attempts.
+    attempt: Attempt | None = None
+    attempts: int = 1
+    # Loop time at which the newest attempt failed, if no other one began.
+    failed_at: float | None = None
+    # Seconds by phase; None while none is lost.
+    lost: dict[str, float] | None = None
+    # Of several commands: their id.
+    operation_id: int | None = None
+    # Learns of the end, if there are listeners.
+    published: Published | None = None
 
     def __init__(self, watch: Watch, name: str, database: str, collection: str | None, started_at: float) -> None:
-        self.watch = watch
-        self.name = name
-        self.database = database
-        self.collection = collection
-        self.started_at = started_at
-        # Of several commands: the newest one.
-        self.run: Run | None = None
-        # The attempt under way; None between attempts.
-        self.attempt: Attempt | None = None
-        self.attempts = 1
-        # Loop time at which the newest attempt failed, if no other one began.
-        self.failed_at: float | None = None
-        # Seconds by phase; None while none is lost.
-        self.lost: dict[str, float] | None = None
-        self.operation_id: int | None = None
-        self.published: Published | None = None
+        self.watch: Watch = watch
+        self.name: str = name
+        self.database: str = database
+        self.collection: str | None = collection
+        self.started_at: float = started_at
 
     # --- while it runs ---
 
