@@ -53,7 +53,7 @@ def live(client: AsyncMongoClient[Any] | None = None, *, path: str | None = None
 
     A thread waits for readers, and one that reads gets a snapshot each second. Operations are followed only while there
     is a reader. Call it once, for example where the program sets up its logging; a second call for the same socket adds
-    its client. docs/top.md has what is shown and what it costs.
+    its client, and the first `close` of either ends both. docs/top.md has what is shown and what it costs.
 
     Args:
         client: The client to show; by default all clients of the program, also later ones.

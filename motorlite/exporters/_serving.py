@@ -220,9 +220,10 @@ class Server:
 
     def close(self) -> None:
         """End the thread, close the sockets and remove the file."""
-        _servers.pop(self._given, None)
         if self._is_closed or self._pid != os.getpid():
             return
+        if _servers.get(self._given) is self:
+            del _servers[self._given]
         self._is_closed = True
         with suppress(FileNotFoundError):
             os.unlink(self.path)

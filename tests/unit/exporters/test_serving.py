@@ -212,10 +212,12 @@ def test_one_view_for_each_path(path: str) -> None:
         assert _serving._servers[path]._chosen is None, "now it shows all clients"
         with _sockets.connect(path) as reader:
             assert read(reader)[0]["clients"] == [], "the client has not begun"
-    view.close()
     assert not os.path.exists(path)
-    with live(path=path):
-        assert os.path.exists(path)
+    with live(path=path) as later:
+        view.close()
+        second.close()
+        assert os.path.exists(path), "the view that was closed is another one"
+        assert live(path=path)._server is later._server
 
 
 @pytest.mark.parametrize(
