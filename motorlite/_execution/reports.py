@@ -40,7 +40,6 @@ class Reports:
 
     def __init__(self, bucket: RetryBudget | None, publishers: Publishers) -> None:
         self._bucket = bucket
-        self._publishers = publishers
         # Every command reads these, so they are attributes here.
         self.publish_command: Callable[[CommandEvent], None] | None = publishers.command
         self.publish_operation: Callable[[OperationEvent], None] | None = publishers.operation
@@ -120,7 +119,7 @@ class Reports:
 
     def end_watch(self) -> None:
         """Follow no operation that begins from now on. Call from any thread."""
-        self.follows = self._publishers.operation
+        self.follows = self.publish_operation
         self.watch = None
 
     def failed(self, published: PublishedOperation | Followed | None, error: BaseException, now: float) -> None:
