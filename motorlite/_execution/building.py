@@ -383,12 +383,7 @@ class CommandBuilder:
                 )
             return command, self._decorated(command, run, attempt, facts, request_id, now, topology)
         except Exception as error:
-            if run.is_retry and not getattr(error, "timeout", False):
-                raise InvalidOperation(f"no equivalent command for this server: {error}") from error
-            if not isinstance(error, PyMongoError):
-                from motorlite._base.unencodable import explain
-
-                explain(error)
+            _not_built(run, error)
             raise
 
     def _tail(self, run: Run, facts: ServerFacts, now: float, topology: TopologyDescription) -> bytes:
@@ -511,3 +506,17 @@ class CommandBuilder:
         if run.transaction_number is not None and not facts.supports_retryable_writes:
             raise ConfigurationError("the server does not support retryable writes")
         return server_session
+
+
+def _not_built(run: Run, error: Exception) -> None:
+    """Explain why a command cannot be built.
+
+    Raises:
+        InvalidOperation: It is that of a retry.
+    """
+    if run.is_retry and not getattr(error, "timeout", False):
+        raise InvalidOperation(f"no equivalent command for this server: {error}") from error
+    if not isinstance(error, PyMongoError):
+        from motorlite._base.unencodable import explain
+
+        explain(error)
