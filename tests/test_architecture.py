@@ -97,6 +97,8 @@ LAYERS: Final[dict[str, tuple[str, ...]]] = {
     "event_loggers": OPEN[: OPEN.index("_options")],
     "testing": (*OPEN, "_net", "_wire", "_client"),
     "exporters": OPEN,
+    # A command, which reads the sockets that the exporter `live` opens in other programs.
+    "top": ("exporters._sockets", "exporters._snapshots"),
     # A command; it knows the driver from a table.
     "port": (),
 }
@@ -134,6 +136,9 @@ EFFECTS_ALLOWED: Final[dict[str, frozenset[str]]] = {
     "_gridfs": frozenset({"datetime"}),
     # Clients in several threads may share a budget.
     "retry": frozenset({"threading"}),
+    # `live` serves readers from a thread of its own, which needs no event loop and also shows one that is stuck; each
+    # module with a socket is imported by `live()` alone.
+    "exporters": frozenset({"selectors", "socket", "threading", "time"}),
     # How long the command has run, for its messages.
     "port": frozenset({"time"}),
 }
@@ -164,6 +169,7 @@ THIRD_PARTY: Final[dict[str, tuple[str, ...]]] = {
     "libcst": ("port.*",),
     "prometheus_client": ("exporters.prometheus",),
     "opentelemetry": ("exporters.opentelemetry.*",),
+    "rich": ("top._command", "top._screen"),
     "snappy": ("_wire.compression*",),
     "backports": ("_wire.compression*",),  # of the standard library's zstd
     "compression": ("_wire.compression*",),  # where Python 3.14 has it
@@ -508,6 +514,10 @@ LATER_SOURCE = "if TYPE_CHECKING:\n    from x import y\nelse:\n    _LATER = {}\n
         ("names are imported", "testing.server", "from importlib import metadata", False),
         ("packages are known", "exporters.prometheus", "import prometheus_client", False),
         ("packages are known", "_client.core", "import prometheus_client", True),
+        ("packages are known", "top._screen", "from rich.table import Table", False),
+        ("packages are known", "exporters._serving", "import rich", True),
+        ("imports point down", "top._command", "from motorlite.exporters import _sockets", False),
+        ("imports point down", "top._command", "from motorlite import AsyncMongoClient", True),
         ("packages are known", "port._names", "import libcst as cst", False),
         ("packages are known", "_api.database", "import libcst", True),
         ("imports point down", "port._names", "from motorlite.port._table import Table", False),

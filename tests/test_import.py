@@ -57,6 +57,7 @@ RARE: Final = (
     "_connection.auth",
     "_connection.authenticate",
     "_gridfs",
+    "_execution.watching",
     "_net.dns",
     "_net.on_asyncio",
     "_net.on_trio",
@@ -78,6 +79,7 @@ RARE: Final = (
     "gridfs",
     "stats",
     "testing",
+    "top",
 )
 
 
@@ -128,6 +130,15 @@ def test_a_plain_client_loads_nothing_of_what_it_lacks() -> None:
     assert found == []
     assert not is_loaded("ssl", modules)
     assert len([name for name in modules if is_loaded("motorlite", {name})]) <= MOST_WITH_A_CLIENT
+
+
+def test_the_live_view_is_loaded_by_its_call() -> None:
+    modules = loaded("import motorlite.exporters; motorlite.AsyncMongoClient('mongodb://localhost')")
+    for name in ("exporters._serving", "exporters._sockets", "exporters._snapshots", "_execution.watching", "top"):
+        assert not is_loaded(f"motorlite.{name}", modules)
+    with_a_view = loaded("from motorlite.exporters import live; live().close()")
+    assert is_loaded("motorlite.exporters._serving", with_a_view)
+    assert not is_loaded("motorlite._execution.watching", with_a_view), "nobody watches"
 
 
 def test_the_machinery_is_loaded_with_the_first_client(after_import: set[str]) -> None:

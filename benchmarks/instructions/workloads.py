@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from benchmarks import arms
@@ -9,7 +11,7 @@ from benchmarks.documents import COLLECTION, document
 from benchmarks.instructions.peer import REPLICA_SET
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     from benchmarks.arms import Driver
 
@@ -55,7 +57,34 @@ def uri(port: int, members: int = 0) -> str:
     return f"mongodb://127.0.0.1:{port}/?maxPoolSize=100&heartbeatFrequencyMS=3600000{nearest}"
 
 
+@asynccontextmanager
+async def _live(uri: str) -> AsyncIterator[Driver]:
+    """With `motorlite.exporters.live`, and no reader."""
+    from motorlite.exporters import live
+
+    with live():
+        async with arms.ARMS["motorlite"].open(uri) as driver:
+            yield driver
+
+
+@asynccontextmanager
+async def _watched(uri: str) -> AsyncIterator[Driver]:
+    """With each operation followed, as while ``python -m motorlite.top`` reads.
+
+    There is no reader: its snapshots come by the clock, and under callgrind all else takes fifty times as long.
+    """
+    async with arms.ARMS["motorlite"].open(uri) as driver:
+        await driver.find_one({"_id": 1})
+        if driver.database.client._core.watch() is None:
+            raise ValueError("the client is not bound yet")
+        yield driver
+
+
 ARMS = {
     name: arms.ARMS[name]
     for name in ("bare", "motorlite", "motorlite-anyio", "motorlite-uvloop", "motorlite-trio", "pymongo")
+}
+ARMS |= {
+    name: replace(arms.ARMS["motorlite"], name=name, open=opened)
+    for name, opened in (("motorlite-live", _live), ("motorlite-watched", _watched))
 }

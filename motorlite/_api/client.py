@@ -81,6 +81,13 @@ class AsyncMongoClient(ClientBulkWrites[DocumentT], Watching[DocumentT]):
             # Point at the caller of the client's constructor.
             warnings.warn(PILE_UP, stacklevel=3)
 
+    @staticmethod
+    def _cores() -> tuple[Core, ...]:
+        """Return what is behind all clients of this process. Call from any thread, again if it raises RuntimeError."""
+        from motorlite._client.core import cores
+
+        return tuple(cores)
+
     @property
     def options(self) -> ClientOptions:
         """The configuration of the client. Includes DNS options of ``mongodb+srv://`` after the first operation."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from functools import partial
 from math import inf
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 from weakref import WeakSet, ref
 
 from bson.objectid import ObjectId
@@ -56,6 +56,8 @@ if TYPE_CHECKING:
     from motorlite.retry import OverloadRetry
     from motorlite.stats import ClientStats
 
+# Those of all clients that were not dropped, for `motorlite.exporters.live`.
+cores: Final[WeakSet[Core]] = WeakSet()
 # Time limit of endSessions at close, seconds.
 _END_SESSIONS_LIMIT = 1.0
 
@@ -105,6 +107,7 @@ class Core:
         self.now: Callable[[], float]
         self.prefetching: Prefetching
         self.scope_deadline: Callable[[], float]
+        cores.add(self)
 
     @property
     def options(self) -> ClientOptions:
@@ -474,3 +477,17 @@ class Core:
             return initial_stats(bucket)
         servers, now = self.topology.servers, self.now()
         return client_stats(servers, self.executor.reports, bucket, self._limits, len(self.sessions), now)
+
+    def watch(self) -> dict[str, Any] | None:
+        """Follow each operation from now on, and return what is known; None before the first one and after `close`.
+
+        Call from any thread, again if it raises RuntimeError. `end_watch` ends it.
+        """
+        if not self._is_bound or self._is_closed:
+            return None
+        return self.executor.reports.begin_watch().report(self.now())
+
+    def end_watch(self) -> None:
+        """Follow no further operation. Call from any thread."""
+        if self._is_bound:
+            self.executor.reports.end_watch()

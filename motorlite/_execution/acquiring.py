@@ -94,6 +94,8 @@ def check_out(server: Server, run: Run, attempt: Attempt, now: float, selection_
     deadline, until = run.call.deadline, inf
     if attempt.waited_from is None:  # as `waits`, without the call
         attempt.waited_from = now
+    else:
+        attempt.asked_at = now
     if deadline is NO_DEADLINE and server.gate is None:
         request = attempt.request = server.pool.ask(now)
         if request is not None:

@@ -144,6 +144,7 @@ class AdmissionSteps:
         if error is None:
             attempt.waits(now)
             error = await self._wait_for_token(bucket, waiting, turn, until)
+            attempt.admitted_at = self._now()
         if error is not None:
             if self._now() >= deadline.expires_at:
                 error.phase = "rate limit"

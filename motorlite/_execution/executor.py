@@ -134,14 +134,14 @@ class Executor:
         reports = self.reports
         if not reports.levels:
             reports.refresh()
-        published = reports.started(run, self._now()) if reports.publish_operation else None
+        attempt = Attempt()
+        published = reports.started(run, attempt, self._now()) if reports.follows else None
         try:
             try:
                 if call.deadline is not NO_DEADLINE and call.deadline.scope_expires_at == -inf:
                     await self._sleep(0)  # already cancelled: raise before using a connection
                 if call.session is not None:
                     await self._wait_for_turn(run, call.session)
-                attempt = Attempt()
                 reply, has_failed = None, False
                 try:
                     reply = await self._attempt(run, attempt)
@@ -205,8 +205,8 @@ class Executor:
     ) -> Iterator[None]:
         """Publish the start and end of an operation of several commands, which carry its id in their `Call`."""
         reports, published = self.reports, None
-        if reports.publish_operation:
-            published = reports.operation(name, database, collection, operation_id, self._now(), session)
+        if reports.follows:
+            published = reports.several(name, database, collection, operation_id, self._now(), session)
         try:
             yield
         except BaseException as error:
@@ -279,6 +279,8 @@ class Executor:
                 await self._sleep(0)
                 raise
             attempt = Attempt()
+            if run.followed is not None:
+                run.followed.attempt_again(attempt, self._now())
 
     def _reject(self, run: Run, reply: Document | None, error: Exception) -> None:
         """End the operation with an error from its `parse`. A cursor in the reply, which was successful, is lost."""

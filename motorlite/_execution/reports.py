@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
     from motorlite._base.values import Address
     from motorlite._connection.connection import Connection
-    from motorlite._execution.run import Run
+    from motorlite._execution.run import Attempt, Run
+    from motorlite._execution.watching import Followed, Watch
     from motorlite._observe.publishing import Publisher, Publishers
     from motorlite._operations.contract import Command
     from motorlite._retry.decision import Raise, Retry
@@ -44,6 +45,9 @@ class Reports:
         self.publish_operation: Callable[[OperationEvent], None] | None = publishers.operation
         self.publish_selection: Publisher | None = publishers.selection
         self._publish_retry: Callable[[RetryEvent | DegradedEvent], None] | None = publishers.retry
+        # True if each operation is of interest: the publisher, or in its place the watch while there is one.
+        self.follows: object = publishers.operation
+        self.watch: Watch | None = None
         # Empty when a logger's level has changed; then `refresh` is due.
         self.levels: Sized = publishers.levels
         self.refresh: Callable[[], None] = publishers.refresh
@@ -71,15 +75,54 @@ class Reports:
         self.publish_operation(OperationStartedEvent(name, database, collection, operation_id, parent_id))
         return published
 
-    def started(self, run: Run, now: float) -> PublishedOperation | None:
-        """Publish that the operation of `run` begins, unless it is a part of one that has published its start."""
-        if run.call.operation_id is not None:
-            return None
-        operation = run.operation
-        names = (operation.operation_name or operation.name, operation.database, operation.collection_name)
-        return self.operation(*names, run.operation_id, now, run.call.session)
+    def several(
+        self,
+        name: str,
+        database: str,
+        collection: str | None,
+        operation_id: int,
+        now: float,
+        session: Session | None,
+    ) -> PublishedOperation | Followed | None:
+        """Publish that an operation of several commands begins."""
+        published = None
+        if self.publish_operation:
+            published = self.operation(name, database, collection, operation_id, now, session)
+        watch = self.watch
+        if watch is None:
+            return published
+        followed = watch.started_several(name, database, collection, operation_id, now)
+        followed.published = published
+        return followed
 
-    def failed(self, published: PublishedOperation | None, error: BaseException, now: float) -> None:
+    def started(self, run: Run, attempt: Attempt, now: float) -> PublishedOperation | Followed | None:
+        """Publish that the operation of `run` begins, unless it is a part of one that has published its start."""
+        watch = self.watch
+        if run.call.operation_id is not None:
+            if watch is not None:
+                watch.started_part(run.call.operation_id, run, attempt, now)
+            return None
+        published = None
+        if self.publish_operation:
+            operation = run.operation
+            names = (operation.operation_name or operation.name, operation.database, operation.collection_name)
+            published = self.operation(*names, run.operation_id, now, run.call.session)
+        return published if watch is None else watch.started(run, attempt, now, published)
+
+    def begin_watch(self) -> Watch:
+        """Follow each operation that begins from now on. Call from any thread."""
+        if self.watch is None:
+            from motorlite._execution.watching import Watch
+
+            self.watch = self.follows = Watch()
+        return self.watch
+
+    def end_watch(self) -> None:
+        """Follow no operation that begins from now on. Call from any thread."""
+        self.follows = self.publish_operation
+        self.watch = None
+
+    def failed(self, published: PublishedOperation | Followed | None, error: BaseException, now: float) -> None:
         """Count an operation that raises `error`, and publish its end. `published` is None without listeners."""
         if isinstance(error, PyMongoError):
             self.failures += 1

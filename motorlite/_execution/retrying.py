@@ -56,6 +56,8 @@ class RetrySteps:
             InvalidOperation: The client was closed during a delay.
         """
         decision = None
+        if run.followed is not None:
+            run.followed.attempt_failed(self._now())
         try:
             decision = self._decide(run, attempt, failure)
             if isinstance(decision, Ask):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import count
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from motorlite._base.error_documents import SYSTEM_OVERLOADED
 from motorlite._base.values import Progress
@@ -38,6 +38,18 @@ def new_operation_id() -> int:
     return next(_operation_ids)
 
 
+class Follower(Protocol):
+    """What a run tells of its attempts, but for the first."""
+
+    def attempt_failed(self, now: float) -> None:
+        """Note that the attempt under way failed. Another one may follow."""
+        ...
+
+    def attempt_again(self, attempt: Attempt, now: float) -> None:
+        """Note that `attempt` takes the place of one that failed."""
+        ...
+
+
 class _Defaults:
     """What few operations set: defaults of the class, which cost an operation nothing."""
 
@@ -54,6 +66,8 @@ class _Defaults:
     # Loop time at which it first asked for a connection, as far as a wait queue needs it: set when it has to wait
     # or when an attempt fails.
     entered: float = inf
+    # Set while somebody watches the client.
+    followed: Follower | None = None
 
 
 class Run(_Defaults):
@@ -147,6 +161,10 @@ class Attempt:
     # did.
     waited_from: float | None = None
     sent_at: float | None = None
+    # Loop times between these two, where it waited more than once: when it had the token of its rate limit, and when it
+    # asked for a connection.
+    admitted_at: float | None = None
+    asked_at: float | None = None
     # How far the attempt got; set when it fails.
     progress: Progress = _NOT_SENT
     # The phase to report if time ran out on the connection.

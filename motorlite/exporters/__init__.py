@@ -1,8 +1,11 @@
-"""Pure: exporters of figures: `motorlite.exporters.prometheus` and `motorlite.exporters.opentelemetry`.
+"""Pure: exporters of figures: `live` for ``python -m motorlite.top``, and for Prometheus and OpenTelemetry.
 
-Each needs the extra of its name: ``pip install 'motorlite[prometheus]'``. docs/metrics.md lists all metrics and spans.
+`motorlite.exporters.prometheus` and `motorlite.exporters.opentelemetry` each need the extra of their name:
+``pip install 'motorlite[prometheus]'``. docs/metrics.md lists all metrics and spans, and docs/top.md is about `live`.
 """
 
 from __future__ import annotations
 
-__all__ = []
+from motorlite.exporters._live import Live, live
+
+__all__ = ["Live", "live"]
