@@ -97,6 +97,8 @@ LAYERS: Final[dict[str, tuple[str, ...]]] = {
     "event_loggers": OPEN[: OPEN.index("_options")],
     "testing": (*OPEN, "_net", "_wire", "_client"),
     "exporters": OPEN,
+    # A command; it goes the way of a client with the driver's own parts, and asks each of them what it found.
+    "doctor": (*OPEN, "_wire", "_net", "_connection", "_topology", "_client"),
     # A command; it knows the driver from a table.
     "port": (),
 }
@@ -134,6 +136,8 @@ EFFECTS_ALLOWED: Final[dict[str, frozenset[str]]] = {
     "_gridfs": frozenset({"datetime"}),
     # Clients in several threads may share a budget.
     "retry": frozenset({"threading"}),
+    # `asyncio.run`, and the type of the times in BSON.
+    "doctor": frozenset({"asyncio", "datetime"}),
     # How long the command has run, for its messages.
     "port": frozenset({"time"}),
 }
@@ -162,6 +166,7 @@ THIRD_PARTY: Final[dict[str, tuple[str, ...]]] = {
     "gridfs": ("compat",),
     "trustme": ("testing.server.certificates",),
     "libcst": ("port.*",),
+    "rich": ("doctor._rendering",),
     "prometheus_client": ("exporters.prometheus",),
     "opentelemetry": ("exporters.opentelemetry.*",),
     "snappy": ("_wire.compression*",),
@@ -186,7 +191,7 @@ LAYER_KINDS: Final[dict[str, tuple[str, ...]]] = {
     **dict.fromkeys(("_base", "values", "overload", "monitoring", "_options", "_wire"), ("Pure",)),
     **dict.fromkeys(("_admission", "_sessions", "_operations", "gridfs"), ("Pure",)),
     "_net": ("Pure", "Net"),
-    **dict.fromkeys(("retry", "_retry", "port"), ("Pure", "Shell")),
+    **dict.fromkeys(("retry", "_retry", "port", "doctor"), ("Pure", "Shell")),
     **dict.fromkeys(
         ("_observe", "_connection", "_pool", "_topology", "_execution", "_client", "_api", "_gridfs"),
         ("Pure", "Shell"),
