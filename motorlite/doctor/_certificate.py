@@ -70,7 +70,7 @@ def read_certificate(der: bytes) -> Certificate:
             _seconds(end_tag, end),
             subject == issuer,
         )
-    except (IndexError, UnicodeDecodeError) as error:
+    except (IndexError, ValueError) as error:  # a UnicodeDecodeError is a ValueError
         raise ValueError(f"not a certificate: {error}") from None
 
 
@@ -85,7 +85,7 @@ def _elements(data: bytes) -> Iterator[tuple[int, bytes]]:
             length = int.from_bytes(data[at : at + size])
             at += size
         if at + length > len(data):
-            raise ValueError("not a certificate: it ends early")
+            raise ValueError("it ends early")
         yield tag, data[at : at + length]
         at += length
 

@@ -28,7 +28,7 @@ from motorlite._net import probe
 from motorlite._net.host import read_environment, read_platform_facts
 from motorlite._net.runtime import WaitTimeout
 from motorlite._options import srv as records
-from motorlite._options.options import client_options, with_srv_records
+from motorlite._options.options import client_options, shown_secret, with_srv_records
 from motorlite._topology.server_description import ServerDescription
 from motorlite._wire.frames import FrameReader, ReceiveBuffer
 from motorlite.doctor import _configuration as configuration
@@ -121,7 +121,7 @@ class Examination:
             except ConfigurationError as error:
                 self._add(configuration.malformed(str(error)))
                 return None
-            secret = configuration.shown_secret(options)
+            secret = shown_secret(options)
             if secret is not None:
                 warnings.warn(f"without TLS, anyone on the network path can read {secret}: set tls=true", stacklevel=1)
             optional.compressors(options)
