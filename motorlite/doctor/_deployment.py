@@ -227,7 +227,7 @@ def judge_selection(topology: TopologyDescription, options: ClientOptions) -> It
             continue
         if found:
             servers = [format_address(server.address) for server in found]
-            text = f"{what} ({describe_selector(selector)}) go to {', '.join(servers)}"
+            text = f"{what} ({describe_selector(selector)}) would go to {', '.join(servers)}"
             yield Finding(Step.SELECTION, Severity.OK, text, facts={what: servers})
         else:
             yield _none_selected(topology, options, selector, what)

@@ -343,7 +343,10 @@ class _Visits:
     async def _try_commands(self, connection: Connection) -> None:
         owner, server = self._owner, format_address(connection.address)
         connection.expect_replies()
-        await self._measure(connection, server)
+        owner.waiting(f"{server}: ping")
+        reply = await self._command(connection, "admin", {"ping": 1})
+        if not owner.add([deployment.judge_command(server, "ping", "admin", reply, ())]):
+            return
         if connection.handshake.is_arbiter:
             return
         roles = await self._roles(connection)
@@ -358,6 +361,7 @@ class _Visits:
         ).is_writable
         if owner.wishes.write and is_writable:
             await self._write(connection, server, database, roles)
+        await self._measure(connection, server)
         status = await self._command(connection, "admin", {"serverStatus": 1, "repl": 0, "metrics": 0, "locks": 0})
         connections = status.get("connections") if status.get("ok") == 1 else None
         owner.add([deployment.judge_connections(server, connections, self._options)])
@@ -365,12 +369,10 @@ class _Visits:
     async def _measure(self, connection: Connection, server: str) -> None:
         self._owner.waiting(f"{server}: {PINGS} round trips")
         times = []
-        for number in range(PINGS):
+        for _ in range(PINGS):
             started = self._runtime.now()
-            reply = await self._command(connection, "admin", {"ping": 1})
+            await self._command(connection, "admin", {"ping": 1})
             times.append(self._runtime.now() - started)
-            if number == 0 and not self._owner.add([deployment.judge_command(server, "ping", "admin", reply, ())]):
-                return
         self._owner.add(deployment.judge_round_trips(server, times, self._options))
         if self._clock is not None:
             self._owner.add([self._clock])
