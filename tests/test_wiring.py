@@ -31,7 +31,7 @@ UNREAD: Final = {
 
 
 def sources(*, outside: str) -> list[str]:
-    """The driver's modules, without those of one layer, and of the doctor: an option that it judges has no effect yet."""
+    """The driver's modules, without those of one layer and of the doctor, which judges options that have no effect."""
     left_out = {outside, "doctor"}
     return [path.read_text(encoding="utf-8") for path in ROOT.rglob("*.py") if left_out.isdisjoint(path.parts)]
 
