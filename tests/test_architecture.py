@@ -99,6 +99,8 @@ LAYERS: Final[dict[str, tuple[str, ...]]] = {
     "exporters": OPEN,
     # A command, which reads the sockets that the exporter `live` opens in other programs.
     "top": ("exporters._sockets", "exporters._snapshots"),
+    # A command; it goes the way of a client with the driver's own parts, and asks each of them what it found.
+    "doctor": (*OPEN, "_wire", "_net", "_connection", "_topology", "_client"),
     # A command; it knows the driver from a table.
     "port": (),
 }
@@ -139,6 +141,8 @@ EFFECTS_ALLOWED: Final[dict[str, frozenset[str]]] = {
     # `live` serves readers from a thread of its own, which needs no event loop and also shows one that is stuck; each
     # module with a socket is imported by `live()` alone.
     "exporters": frozenset({"selectors", "socket", "threading", "time"}),
+    # `asyncio.run`, and the type of the times in BSON.
+    "doctor": frozenset({"asyncio", "datetime"}),
     # How long the command has run, for its messages.
     "port": frozenset({"time"}),
 }
@@ -169,7 +173,7 @@ THIRD_PARTY: Final[dict[str, tuple[str, ...]]] = {
     "libcst": ("port.*",),
     "prometheus_client": ("exporters.prometheus",),
     "opentelemetry": ("exporters.opentelemetry.*",),
-    "rich": ("top._command", "top._screen"),
+    "rich": ("doctor._rendering", "top._command", "top._screen"),
     "snappy": ("_wire.compression*",),
     "backports": ("_wire.compression*",),  # of the standard library's zstd
     "compression": ("_wire.compression*",),  # where Python 3.14 has it
@@ -193,7 +197,7 @@ LAYER_KINDS: Final[dict[str, tuple[str, ...]]] = {
     **dict.fromkeys(("_base", "values", "overload", "monitoring", "_options", "_wire"), ("Pure",)),
     **dict.fromkeys(("_admission", "_sessions", "_operations", "gridfs"), ("Pure",)),
     "_net": ("Pure", "Net"),
-    **dict.fromkeys(("retry", "_retry", "port"), ("Pure", "Shell")),
+    **dict.fromkeys(("retry", "_retry", "port", "doctor"), ("Pure", "Shell")),
     **dict.fromkeys(
         ("_observe", "_connection", "_pool", "_topology", "_execution", "_client", "_api", "_gridfs"),
         ("Pure", "Shell"),
