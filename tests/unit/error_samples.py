@@ -56,6 +56,12 @@ def make(kind: type[ErrorT]) -> ErrorT:
         error = kind(DETAILS, *([True] if issubclass(kind, ClientBulkWriteException) else []))
     elif issubclass(kind, OperationFailure):
         error = kind("message", 43, DETAILS, 17)
+    elif issubclass(kind, errors.EncryptedCollectionError):
+        error = kind(OSError("message"), {"fields": []})
+        error._add_error_label("from the server")
+    elif issubclass(kind, errors.EncryptionError):
+        error = kind(OSError("message"))
+        error._add_error_label("from the server")
     elif issubclass(kind, AutoReconnect):
         error = kind("message", DETAILS)
     else:
