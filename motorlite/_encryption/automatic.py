@@ -12,17 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import bson
 
-from motorlite._api.client import AsyncMongoClient as ClientBase
-from motorlite._api.handles import AsyncMongoClient
-from motorlite._client.core import Core
 from motorlite._encryption.kms import KeyServices
 from motorlite._encryption.library import Library
 from motorlite._encryption.mongocryptd import Mongocryptd
-from motorlite._encryption.services import ClientServices, key_vault
+from motorlite._encryption.services import ClientServices, inner_client, key_vault
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from motorlite._api.handles import AsyncMongoClient
     from motorlite._base.deadline import Deadline
     from motorlite._client.dependencies import Dependencies
     from motorlite._options.options import ClientOptions
@@ -84,10 +82,9 @@ class AutomaticEncryption:
             # The application's client has warned about its options already.
             warnings.simplefilter("ignore")
             options = replace(self._options, auto_encryption_opts=None, min_pool_size=0)
-            inner = self._inner = AsyncMongoClient.__new__(AsyncMongoClient)
-            ClientBase.__init__(inner, Core(options, self._world), options)
+            inner = self._inner = inner_client(options, self._world)
         if self.encrypts and not given.bypass_query_analysis and not self._library.has_query_analysis:
-            self._mongocryptd = Mongocryptd(given)
+            self._mongocryptd = Mongocryptd(given, self._world)
         keys = key_vault(given.key_vault_client or inner, given.key_vault_namespace)
         self._services = ClientServices(inner._core, keys, self._kms, inner, self._mongocryptd)
         return self._services

@@ -11,7 +11,7 @@ from motorlite._connection.requests import ask
 from motorlite._net.tls import make_context
 from motorlite._options.options import client_options
 from motorlite._options.uri import hosts_alone
-from motorlite.errors import AutoReconnect, CertificateError, ConfigurationError, PyMongoError, no_time_left
+from motorlite.errors import AutoReconnect, CertificateError, ConfigurationError, ExecutionTimeout, PyMongoError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -127,6 +127,12 @@ def endpoint_address(endpoint: str) -> Address:
     return addresses[0]
 
 
+def _no_answer(request: Any, deadline: Deadline) -> ExecutionTimeout:
+    error = ExecutionTimeout(f"the key management service at {request.endpoint} did not answer in time", 50)
+    error.client_limit = deadline.timeout
+    return error
+
+
 class KeyServices:
     """The key management services of one client.
 
@@ -152,7 +158,7 @@ class KeyServices:
         now = core.runtime.now
         delay = request.usleep / 1e6
         if now() + delay >= deadline.expires_at:
-            raise no_time_left(deadline.timeout)
+            raise _no_answer(request, deadline)
         if delay:
             await core.sleep(delay)
         feed, until = ResponseFeed(request), min(now() + _TIMEOUT, deadline.expires_at)
@@ -164,7 +170,7 @@ class KeyServices:
             raise
         except PyMongoError as error:
             if now() >= deadline.expires_at:
-                raise no_time_left(deadline.timeout) from error
+                raise _no_answer(request, deadline) from error
             self._note_failure(request, error)
         if feed.error is not None:
             raise feed.error

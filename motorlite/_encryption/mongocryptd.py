@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 import bson
 from bson.codec_options import CodecOptions, DatetimeConversion
 
-from motorlite._api.handles import AsyncMongoClient
+from motorlite._encryption.services import inner_client
 from motorlite._net.processes import start_detached
+from motorlite._options.options import client_options
 from motorlite.errors import ServerSelectionTimeoutError
 
 if TYPE_CHECKING:
+    from motorlite._api.handles import AsyncMongoClient
+    from motorlite._client.dependencies import Dependencies
     from motorlite.encryption_options import AutoEncryptionOpts
 
 # Milliseconds (client-side encryption specification, "mongocryptd"). It answers at once, or has to be started.
@@ -25,11 +28,10 @@ _EXACT: Final = CodecOptions[dict[str, Any]](datetime_conversion=DatetimeConvers
 class Mongocryptd:
     """The mongocryptd of one client."""
 
-    def __init__(self, options: AutoEncryptionOpts) -> None:
+    def __init__(self, options: AutoEncryptionOpts, world: Dependencies) -> None:
         self._options = options
-        self._client: AsyncMongoClient[Any] = AsyncMongoClient(
-            options.mongocryptd_uri, serverSelectionTimeoutMS=_SELECTION_TIMEOUT
-        )
+        chosen = client_options(options.mongocryptd_uri, serverSelectionTimeoutMS=_SELECTION_TIMEOUT)
+        self._client: AsyncMongoClient[Any] = inner_client(chosen, world)
         self._was_started = options.mongocryptd_bypass_spawn
 
     async def mark(self, database: str, command: bytes) -> bytes:
