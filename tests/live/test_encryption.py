@@ -84,12 +84,17 @@ async def test_encrypts_as_pymongo_does(deployment: LocalServer, database_name: 
 
 
 async def test_creates_a_key_from_the_callers_material(deployment: LocalServer, database_name: str) -> None:
+    async with encryption(deployment, database_name) as (explicit, client):
+        first, second = [await explicit.create_data_key("local", key_material=KEY) for _ in range(2)]
+        encrypted = await explicit.encrypt(1, RANDOM, key_id=first)
+        twin = await explicit.get_key(second)
+        assert twin is not None
+        await explicit.delete_key(first)
+        await client[database_name]["keys"].insert_one({**twin, "_id": first})
+        with pytest.raises(EncryptionError, match="96"):
+            await explicit.create_data_key("local", key_material=b"short")
     async with encryption(deployment, database_name) as (explicit, _):
-        ids = [await explicit.create_data_key("local", key_material=KEY) for _ in range(2)]
-        found = [await explicit.encrypt(1, DETERMINISTIC, key_id=each) for each in ids]
-        # All but the id of the key, which precedes the ciphertext.
-        assert ids[0] != ids[1]
-        assert found[0][17:] == found[1][17:]
+        assert await explicit.decrypt(encrypted) == 1
 
 
 async def test_manages_keys(deployment: LocalServer, database_name: str) -> None:
