@@ -79,6 +79,8 @@ LAYERS: Final[dict[str, tuple[str, ...]]] = {
         "_connection",
         "_sessions",
         "_admission",
+        # Replies that were decrypted.
+        "_wire.documents",
         *REPLIES,
     ),
     "_client": (  # the composition root

@@ -26,7 +26,7 @@ from motorlite.errors import AutoReconnect, CollectionInvalid, OperationFailure
 from motorlite.read_preferences import ReadPreference, as_read_preference
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+    from collections.abc import Mapping, MutableMapping, Sequence
 
     from motorlite._api.session import AsyncClientSession
     from motorlite._api.settings import Settings
@@ -445,16 +445,17 @@ class AsyncDatabase(Watching[DocumentT]):
         if check_exists and not in_transaction and await self._has_collection(name, call):
             raise CollectionInvalid(f"the collection {name!r} already exists")
         chosen = given | further
-        before: Iterable[Operation[Any]] = ()
+        before: list[Operation[Any]] = []
+        after: list[Operation[Any]] = []
         if fields:
             from motorlite._operations.encrypted_collections import creation
 
             chosen["encryptedFields"] = fields
-            before, index = creation(self._name, name, chosen, write_concern)
+            before, after = creation(self._name, name, chosen, write_concern)
         operation = Create(
             self._name, name, codec_options=self._settings.codec_options, write_concern=write_concern, options=chosen
         )
-        for each in (*before, operation, *((index,) if fields else ())):
+        for each in (*before, operation, *after):
             await self._core.executor.execute(each, call)
 
     async def _has_collection(self, name: str, call: Call) -> bool:

@@ -1,1 +1,1 @@
-"""Client-side field-level encryption and queryable encryption, on top of the API."""
+"""Shell: client-side field-level encryption and queryable encryption, on top of the API."""

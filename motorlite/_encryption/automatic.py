@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import bson
 
+from motorlite._encryption.inner import inner_client
 from motorlite._encryption.kms import KeyServices
 from motorlite._encryption.library import Library
 from motorlite._encryption.mongocryptd import Mongocryptd
-from motorlite._encryption.services import ClientServices, inner_client, key_vault
+from motorlite._encryption.services import ClientServices, key_vault
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -266,7 +266,8 @@ class AsyncClientEncryption(Generic[DocumentT]):
         """Return the encrypted value, encoded as ``{"v": value}``."""
         if isinstance(key_id, uuid.UUID):
             key_id = Binary.from_uuid(key_id)
-        if key_id is not None and not (isinstance(key_id, Binary) and key_id.subtype == UUID_SUBTYPE):
+        given_id: object = key_id
+        if given_id is not None and not (isinstance(given_id, Binary) and given_id.subtype == UUID_SUBTYPE):
             raise TypeError(wrong("key_id", key_id, "a uuid.UUID or a bson.Binary of subtype 4"))
         library, codec_options = self._library, self._codec_options
         for name, given in (("range_opts", range_opts), ("string_opts", string_opts)):
@@ -284,7 +285,8 @@ class AsyncClientEncryption(Generic[DocumentT]):
             TypeError: It is not an encrypted value, a Binary of subtype 6.
             EncryptionError: It was not decrypted.
         """
-        if not (isinstance(value, Binary) and value.subtype == _ENCRYPTED):
+        given: object = value
+        if not (isinstance(given, Binary) and given.subtype == _ENCRYPTED):
             raise TypeError(f"the value to decrypt must be a bson.Binary of subtype 6, not a {type(value).__name__}")
         encoded, contexts = bson.encode({"v": value}), self._library.contexts
         found = await self._run(lambda: contexts.explicit_decryption_context(encoded))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import bson
 from bson.codec_options import CodecOptions, DatetimeConversion
 
-from motorlite._encryption.services import inner_client
+from motorlite._encryption.inner import inner_client
 from motorlite._net.processes import start_detached
 from motorlite._options.options import client_options
 from motorlite.errors import ServerSelectionTimeoutError

@@ -12,11 +12,8 @@ import bson
 from bson.codec_options import CodecOptions
 from bson.raw_bson import RawBSONDocument
 
-from motorlite._api.client import AsyncMongoClient as ClientBase
-from motorlite._api.handles import AsyncMongoClient
 from motorlite._api.session import unbound
 from motorlite._api.time_limits import within
-from motorlite._client.core import Core
 from motorlite._encryption.credentials import CredentialSource
 from motorlite.errors import InvalidOperation
 from motorlite.read_concern import ReadConcern
@@ -26,21 +23,13 @@ from motorlite.write_concern import WriteConcern
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from motorlite._api.handles import AsyncCollection
+    from motorlite._api.handles import AsyncCollection, AsyncMongoClient
     from motorlite._base.deadline import Deadline
-    from motorlite._client.dependencies import Dependencies
+    from motorlite._client.core import Core
     from motorlite._encryption.kms import KeyServices
     from motorlite._encryption.mongocryptd import Mongocryptd
-    from motorlite._options.options import ClientOptions
 
 RAW: Final[CodecOptions[Any]] = CodecOptions(document_class=RawBSONDocument)
-
-
-def inner_client(options: ClientOptions, world: Dependencies) -> AsyncMongoClient[Any]:
-    """Return a client of our own, with what the application's client depends on."""
-    client: AsyncMongoClient[Any] = AsyncMongoClient.__new__(AsyncMongoClient)
-    ClientBase.__init__(client, Core(options, world), options)
-    return client
 
 
 def key_vault(client: AsyncMongoClient[Any], namespace: tuple[str, str]) -> AsyncCollection[Any]:

@@ -26,7 +26,7 @@ def state_collections(name: str, fields: Mapping[str, Any]) -> tuple[str, str]:
 
 def creation(
     database: str, name: str, options: Mapping[str, Any], write_concern: WriteConcern
-) -> tuple[list[Operation[Any]], Operation[Any]]:
+) -> tuple[list[Operation[Any]], list[Operation[Any]]]:
     """Return the operations before and after the creation of a collection with these `options`."""
     clustered = {"clusteredIndex": {"key": {"_id": 1}, "unique": True}}
     # MongoDB 6.0 has an earlier form of queryable encryption, which is incompatible.
@@ -36,7 +36,7 @@ def creation(
         for state in state_collections(name, options[ENCRYPTED_FIELDS])
     ]
     index = {"key": {_SAFE_CONTENT: 1}, "name": f"{_SAFE_CONTENT}_1"}
-    return before, CreateIndexes(database, name, [index], write_concern=write_concern)
+    return before, [CreateIndexes(database, name, [index], write_concern=write_concern)]
 
 
 def removal(database: str, name: str, fields: Mapping[str, Any], write_concern: WriteConcern) -> list[Operation[Any]]:

@@ -17,6 +17,7 @@ from motorlite import timeout
 from motorlite.encryption import Algorithm, AsyncClientEncryption, QueryType
 from motorlite.encryption_options import AutoEncryptionOpts, RangeOpts, StringOpts
 from motorlite.errors import ConfigurationError, EncryptionError, InvalidOperation, OperationFailure
+from motorlite.monitoring import CommandListener, CommandStartedEvent
 from tests.support.clients import make_client
 from tests.support.events import Recorder
 
@@ -58,6 +59,16 @@ async def decrypting(server: LocalServer, name: str, **options: Any) -> AsyncIte
         yield client
 
 
+class Started(CommandListener):
+    """Keeps the events of sent commands."""
+
+    def __init__(self) -> None:
+        self.events: list[CommandStartedEvent] = []
+
+    def started(self, event: CommandStartedEvent) -> None:
+        self.events.append(event)
+
+
 # --- explicit encryption ---
 
 
@@ -75,7 +86,7 @@ async def test_encrypts_as_pymongo_does(deployment: LocalServer, database_name: 
         key = await explicit.create_data_key("local", key_alt_names=["ours"])
         ours = await explicit.encrypt(SECRET, DETERMINISTIC, key_alt_name="ours")
         with MongoClient[Any](deployment.uri) as client:
-            theirs = ClientEncryption(PROVIDERS, f"{database_name}.keys", client, CODECS)
+            theirs: ClientEncryption[Any] = ClientEncryption(PROVIDERS, f"{database_name}.keys", client, CODECS)
             assert theirs.encrypt(SECRET, DETERMINISTIC, key_id=key) == ours
             assert theirs.decrypt(ours) == SECRET
             made = theirs.create_data_key("local:other", key_alt_names=["theirs"])
@@ -197,15 +208,14 @@ async def test_the_deadline_covers_the_look_up_of_keys(standalone: LocalServer, 
 
 
 async def test_keys_are_not_looked_up_in_the_callers_session(replica_set: LocalServer, database_name: str) -> None:
-    recorder = Recorder()
-    async with encryption(replica_set, database_name, event_listeners=[recorder]) as (explicit, client):
+    listener = Started()
+    async with encryption(replica_set, database_name, event_listeners=[listener]) as (explicit, client):
         key = await explicit.create_data_key("local")
         async with client.start_session() as session, session.bind():
-            assert await explicit.encrypt(1, RANDOM, key_id=key)
             lsid = session.session_id
-        found = [event for event in recorder.events if getattr(event, "command_name", "") == "find"]
-    assert found
-    assert all(event.command.get("lsid") != lsid for event in found if hasattr(event, "command"))
+            assert await explicit.encrypt(1, RANDOM, key_id=key)
+    (found,) = [event.command for event in listener.events if event.command_name == "find"]
+    assert found["lsid"] != lsid
 
 
 # --- automatic decryption ---
@@ -223,6 +233,7 @@ async def test_decrypts_replies(deployment: LocalServer, database_name: str) -> 
         assert await people.count_documents({"name": encrypted}) == 30
         assert [each["name"] async for each in people.find(batch_size=7)] == [SECRET] * 30
         first = await people.find_one_and_update({"_id": 0}, {"$set": {"a": 1}})
+        assert first is not None
         assert first["name"] == SECRET
         assert await people.distinct("name") == [SECRET]
         await people.insert_one({"_id": "plain", "name": "plain"})

@@ -48,7 +48,7 @@ class Service:
 
     async def find(self, *providers: str, source: CredentialSource | None = None) -> dict[str, Any]:
         core: Any = self
-        given = {name: {} for name in providers}
+        given: dict[str, Any] = {name: {} for name in providers}
         return await (source or CredentialSource()).find(given, core, NO_DEADLINE)
 
 
