@@ -100,6 +100,11 @@ def split_namespace(namespace: str) -> tuple[str, str]:
     return database, collection
 
 
+def _arguments(attributes: Mapping[str, Any]) -> str:
+    """Return the arguments of a constructor that are set, for a repr."""
+    return ", ".join(f"{name}={value!r}" for name, value in attributes.items() if value is not None)
+
+
 class RangeOpts:
     """The index of a field with range queries; as its description in `encrypted_fields` has it.
 
@@ -124,6 +129,9 @@ class RangeOpts:
         self.min: Any | None = min
         self.max: Any | None = max
         self.precision: int | None = precision
+
+    def __repr__(self) -> str:
+        return f"RangeOpts({_arguments(vars(self))})"
 
     @property
     def document(self) -> dict[str, Any]:
@@ -184,6 +192,9 @@ class StringOpts:
         self.suffix: SuffixOpts | None = suffix
         self.case_sensitive: bool | None = case_sensitive
         self.diacritic_sensitive: bool | None = diacritic_sensitive
+
+    def __repr__(self) -> str:
+        return f"StringOpts({_arguments(vars(self))})"
 
     @property
     def document(self) -> dict[str, Any]:

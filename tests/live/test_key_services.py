@@ -110,7 +110,7 @@ async def test_asks_again_after_passing_errors(
     requests: int,
 ) -> None:
     credentials, master_key = aws(service.endpoint)
-    service.script = script
+    service.script = list(script)
     tls = {"tlsCAFile": str(certificates.ca_file)}
     async with encryption(deployment, database_name, "aws", credentials, tls) as explicit:
         assert await explicit.create_data_key("aws", master_key)

@@ -20,6 +20,8 @@ def test_documents_have_what_is_set() -> None:
     lengths: Any = {"strMinQueryLength": 1, "strMaxQueryLength": 2}
     assert StringOpts(prefix=lengths, case_sensitive=False).document == {"prefix": lengths, "caseSensitive": False}
     assert TextOpts is StringOpts
+    assert repr(RangeOpts(sparsity=1, min=0)) == "RangeOpts(sparsity=1, min=0)"
+    assert repr(StringOpts(case_sensitive=True)) == "StringOpts(case_sensitive=True)"
 
 
 def test_mongocryptd_ends_when_it_is_idle() -> None:
