@@ -87,6 +87,5 @@ def facts(error: PyMongoError) -> dict[str, Any]:
     names = [name for name in dir(error) if not name.startswith("_") and not callable(getattr(error, name))]
     found = {name: getattr(error, name) for name in names}
     found["partial_result"] = repr(error.partial_result)
-    if "cause" in found:  # another object after pickling
-        found["cause"] = repr(found["cause"])
+    found.pop("cause", None)  # that of Python: another object after pickling, and none once detached
     return {**found, "args": error.args, "str": str(error), "repr": repr(error), "notes": error.__notes__}
