@@ -97,12 +97,14 @@ LAYERS: Final[dict[str, tuple[str, ...]]] = {
     "event_loggers": OPEN[: OPEN.index("_options")],
     "testing": (*OPEN, "_net", "_wire", "_client"),
     "exporters": OPEN,
+    # Its threads are the runtime's, under the limits of the API.
+    "arrow": (*OPEN, "_api", "_client.core", "_net.runtime"),
     # A command; it knows the driver from a table.
     "port": (),
 }
 # Who may import names of the package itself (`from motorlite import AsyncMongoClient`), which come from the
 # top.
-PUBLIC_NAMES: Final = ("testing", "exporters")
+PUBLIC_NAMES: Final = ("testing", "exporters", "arrow")
 
 EFFECTS: Final = frozenset(
     {
@@ -164,6 +166,10 @@ THIRD_PARTY: Final[dict[str, tuple[str, ...]]] = {
     "libcst": ("port.*",),
     "prometheus_client": ("exporters.prometheus",),
     "opentelemetry": ("exporters.opentelemetry.*",),
+    "pymongoarrow": ("arrow.*",),
+    "pyarrow": ("arrow.*",),
+    "numpy": ("arrow._frames",),
+    "polars": ("arrow._frames",),
     "snappy": ("_wire.compression*",),
     "backports": ("_wire.compression*",),  # of the standard library's zstd
     "compression": ("_wire.compression*",),  # where Python 3.14 has it

@@ -74,6 +74,7 @@ RARE: Final = (
     "_sessions.convenient",
     "_topology.srv",
     "event_loggers",
+    "arrow",
     "exporters",
     "gridfs",
     "stats",
