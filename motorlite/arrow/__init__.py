@@ -8,16 +8,7 @@ Each function also has the name that it has in pymongoarrow (`find_arrow_all`, `
 
 from __future__ import annotations
 
-try:
-    from motorlite.arrow._decoding import Schema
-except ModuleNotFoundError as error:
-    if error.name is None or error.name.partition(".")[0] not in ("pymongoarrow", "pyarrow", "numpy", "pymongo"):
-        raise
-    raise ModuleNotFoundError(
-        f"motorlite.arrow needs the package pymongoarrow (there is no {error.name}): pip install 'motorlite[arrow]'",
-        name=error.name,
-    ) from error
-
+from motorlite.arrow._extra import Schema
 from motorlite.arrow._frames import (
     aggregate_numpy,
     aggregate_pandas,
@@ -26,8 +17,17 @@ from motorlite.arrow._frames import (
     find_pandas,
     find_polars,
 )
+from motorlite.arrow._frames import aggregate_numpy as aggregate_numpy_all
+from motorlite.arrow._frames import aggregate_pandas as aggregate_pandas_all
+from motorlite.arrow._frames import aggregate_polars as aggregate_polars_all
+from motorlite.arrow._frames import find_numpy as find_numpy_all
+from motorlite.arrow._frames import find_pandas as find_pandas_all
+from motorlite.arrow._frames import find_polars as find_polars_all
 from motorlite.arrow._reading import aggregate_arrow, aggregate_arrow_batches, find_arrow, find_arrow_batches
+from motorlite.arrow._reading import aggregate_arrow as aggregate_arrow_all
+from motorlite.arrow._reading import find_arrow as find_arrow_all
 from motorlite.arrow._writing import insert_arrow
+from motorlite.arrow._writing import insert_arrow as write
 
 __all__ = [
     "Schema",
@@ -52,10 +52,3 @@ __all__ = [
     "insert_arrow",
     "write",
 ]
-
-# pymongoarrow's names.
-find_arrow_all, aggregate_arrow_all = find_arrow, aggregate_arrow
-find_pandas_all, aggregate_pandas_all = find_pandas, aggregate_pandas
-find_polars_all, aggregate_polars_all = find_polars, aggregate_polars
-find_numpy_all, aggregate_numpy_all = find_numpy, aggregate_numpy
-write = insert_arrow

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
+from pymongoarrow.context import PyMongoArrowContext
 
 from motorlite._base.arguments import wrong
+from motorlite.arrow._extra import Schema
 from motorlite.arrow._types import merged_fields, with_whole_structs
-
-with warnings.catch_warnings():
-    # Releases of pyarrow add fields at the end of structures, about which the compiled decoder warns.
-    warnings.filterwarnings("ignore", r"pyarrow\.lib\.\w+ size changed", RuntimeWarning)
-    import pymongoarrow.lib  # noqa: F401
-from pymongoarrow.context import PyMongoArrowContext
-from pymongoarrow.schema import Schema
-
-__all__ = ["Decoder", "Schema", "Stopped", "pieces", "schema_of"]
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -133,3 +133,7 @@ async def aggregate_numpy(
     Retries: as a retryable read; getMore for overload errors only (docs/retries.md).
     """
     return await aggregated(collection, pipeline, schema, allow_invalid, options).table(to_numpy)
+
+
+for _public in (find_pandas, aggregate_pandas, find_polars, aggregate_polars, find_numpy, aggregate_numpy):
+    _public.__module__ = "motorlite.arrow"

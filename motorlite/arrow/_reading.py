@@ -187,3 +187,7 @@ def aggregate_arrow_batches(
     Retries: as a retryable read; getMore for overload errors only (docs/retries.md).
     """
     return aggregated(collection, pipeline, schema, allow_invalid, options).batches()
+
+
+for _public in (find_arrow, aggregate_arrow, find_arrow_batches, aggregate_arrow_batches):
+    _public.__module__ = "motorlite.arrow"

@@ -180,3 +180,6 @@ async def _insert(
     except PyMongoError as error:
         failed = [{"errmsg": str(error), "index": before}]
         raise ArrowWriteError({"writeErrors": failed, "writeConcernErrors": [], "nInserted": before}) from error
+
+
+insert_arrow.__module__ = "motorlite.arrow"
