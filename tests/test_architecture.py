@@ -136,6 +136,8 @@ EFFECTS_ALLOWED: Final[dict[str, frozenset[str]]] = {
     "_gridfs": frozenset({"datetime"}),
     # Clients in several threads may share a budget.
     "retry": frozenset({"threading"}),
+    # A thread hands over Python's global lock.
+    "arrow": frozenset({"time"}),
     # How long the command has run, for its messages.
     "port": frozenset({"time"}),
 }
