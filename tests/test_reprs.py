@@ -312,6 +312,8 @@ def test_every_other_kind_of_object_was_looked_at() -> None:
         # Base classes.
         "RetryStrategy",
         "ServerMode",
+        # pymongoarrow's.
+        "Schema",
         # Of a server: tests/live has them.
         "FaultProxy",
         "LocalServer",
