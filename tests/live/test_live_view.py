@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -240,6 +241,8 @@ def test_the_screen_goes_on_until_ctrl_c(standalone: LocalServer, database_name:
             stderr=other_end,
             cwd=REPOSITORY,
             env={**os.environ, "TERM": "xterm", "COLUMNS": "140", "LINES": "40"},
+            # These tests may run in the background, where a shell has children ignore the signal.
+            preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
         )
         os.close(other_end)
         shown = b""

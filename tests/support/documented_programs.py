@@ -172,7 +172,7 @@ PAGES: Final[dict[str, Page]] = {
         is_one_program=True,
         cases=(
             Case("my_identity_provider", before="async def my_identity_provider(timeout): ...\n"),
-            Case("GSSAPI", before=AS_IF_INSTALLED),
+            Case('authMechanism="GSSAPI")', before=AS_IF_INSTALLED),
         ),
     ),
     "docs/documents.md": Page(is_one_program=True),
