@@ -83,7 +83,6 @@ RARE: Final = (
     "encryption",
     "encryption_options",
     "event_loggers",
-    "arrow",
     "exporters",
     "gridfs",
     "stats",
