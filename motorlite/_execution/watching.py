@@ -58,11 +58,11 @@ class Counts:
     __slots__ = ("buckets", "cancelled", "failed", "seconds", "succeeded")
 
     def __init__(self) -> None:
-        self.succeeded = 0
-        self.failed = 0
-        self.cancelled = 0
-        self.seconds = 0.0
-        self.buckets = [0] * (len(BOUNDS) + 1)
+        self.succeeded: int = 0
+        self.failed: int = 0
+        self.cancelled: int = 0
+        self.seconds: float = 0.0
+        self.buckets: list[int] = [0] * (len(BOUNDS) + 1)
 
 
 class Watch:
