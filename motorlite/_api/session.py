@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, Self, TypeVar
 
@@ -19,7 +18,7 @@ from motorlite._sessions.session import UNACKNOWLEDGED, Concerns, Session, newes
 from motorlite.errors import ConfigurationError, InvalidOperation
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Generator
     from types import TracebackType
 
     from motorlite._base.deadline import Deadline
@@ -51,16 +50,6 @@ def _innermost() -> BoundSession[Any] | None:
     while block is not None and block not in BOUND:
         block = block.outer
     return block
-
-
-@contextmanager
-def unbound() -> Iterator[None]:
-    """Keep the driver's own operations in a ``with`` block out of the session that the caller's `bind` has set."""
-    token = _bound.set(None)
-    try:
-        yield
-    finally:
-        _bound.reset(token)
 
 
 class AsyncClientSession(SessionTransactions, Generic[ClientT_co]):

@@ -70,7 +70,6 @@ def test_defaults() -> None:
         server_api=None,
         event_listeners=(),
         tracing=None,
-        auto_encryption_opts=None,
         server_selector=None,
         proxy=None,
         connect=None,

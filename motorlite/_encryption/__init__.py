@@ -1,1 +1,0 @@
-"""Shell: client-side field-level encryption and queryable encryption, on top of the API."""
