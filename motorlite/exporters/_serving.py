@@ -108,7 +108,7 @@ class Server:
         self._open()
 
     def _open(self) -> None:
-        self.path = _sockets.own_path() if self._given is None else os.path.abspath(self._given)
+        self.path: str = _sockets.own_path() if self._given is None else os.path.abspath(self._given)
         self._listener = _sockets.listen(self.path)
         self._pid = os.getpid()
         self._wake_up, self._woken = socket.socketpair()
