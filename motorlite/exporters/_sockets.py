@@ -35,7 +35,7 @@ def folder() -> str:
 
 
 def check_folder(path: str) -> None:
-    """Check that nobody else can put a socket into a folder.
+    """Check that no other user can put a socket into a folder.
 
     Raises:
         PermissionError: It belongs to another user, others may use it, or it is not a folder.

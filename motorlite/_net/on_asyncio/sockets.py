@@ -166,7 +166,7 @@ class SocketStream(AsyncioStream):
         self._make_waiter = Reply(loop).again  # type: ignore[assignment]  # it has what a stream needs of a future
         # `_socket` becomes None when a request is only partly sent.
         self._input = sock
-        # Whether the framer has a message of which more must arrive.
+        # Whether the framer has an incomplete message.
         self._has_part = False
         if sock.family != getattr(socket, "AF_UNIX", None):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -309,7 +309,7 @@ class _SocketTransport(asyncio.Transport):
         self.pause_reading()
         self._is_closing = True
         if self._unsent:
-            # It is kept: a request of which a part was never sent cannot have been executed.
+            # Kept: the server cannot have executed an incomplete request.
             self._loop.remove_writer(self._number)
         self._socket.close()
         del self._stream  # else only the collector could free the two, and what has arrived of a large reply
