@@ -77,6 +77,7 @@ RARE: Final = (
     "_topology.srv",
     "doctor",
     "event_loggers",
+    "arrow",
     "exporters",
     "gridfs",
     "stats",
