@@ -164,6 +164,8 @@ THIRD_PARTY: Final[dict[str, tuple[str, ...]]] = {
         "testing.*",
     ),
     "trio": ("_net.*",),
+    # Trio's own values of its tasks.
+    "outcome": ("_net.on_trio.*",),
     # For type checkers only, which bring it along.
     "typing_extensions": ("_api.typings",),
     "dns": ("_net.*",),
