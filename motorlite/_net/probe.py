@@ -10,7 +10,7 @@ import ssl
 import time
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from motorlite._net.failures import describe
 from motorlite._net.tls import make_context
@@ -19,13 +19,16 @@ if TYPE_CHECKING:
     from motorlite._options.options import TLSOptions
 
 
+_FAMILIES: Final = {"IPv4": socket.AF_INET, "IPv6": socket.AF_INET6, "Unix": getattr(socket, "AF_UNIX", None)}
+
+
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """What became of a TCP connection to one IP address.
+    """What became of a connection to one address.
 
     Attributes:
-        ip: The address.
-        family: ``"IPv4"`` or ``"IPv6"``.
+        ip: The address, or the path of a socket of Unix.
+        family: ``"IPv4"``, ``"IPv6"`` or ``"Unix"``.
         seconds: How long the connection, or its failure, took.
         error: ``"refused"``, ``"timeout"``, another error's text, or None if there was a connection.
         where: What `socket.connect` takes.
@@ -67,12 +70,12 @@ def resolve(host: str, port: int) -> list[tuple[str, str, Any]]:
         UnicodeError: the name cannot be written in DNS.
     """
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    names = {socket.AF_INET: "IPv4", socket.AF_INET6: "IPv6"}
+    names = {family: name for name, family in _FAMILIES.items()}
     return [(names[family], str(where[0]), where) for family, _, _, _, where in found if family in names]
 
 
 def reach(family: str, ip: str, where: Any, timeout: float) -> Reached:
-    """Open a TCP connection and close it."""
+    """Open a connection and close it."""
     started = time.perf_counter()
     try:
         _open(family, where, timeout).close()
@@ -88,7 +91,7 @@ def reach(family: str, ip: str, where: Any, timeout: float) -> Reached:
 
 
 def _open(family: str, where: Any, timeout: float) -> socket.socket:
-    sock = socket.socket(socket.AF_INET if family == "IPv4" else socket.AF_INET6, socket.SOCK_STREAM)
+    sock = socket.socket(_FAMILIES[family], socket.SOCK_STREAM)
     try:
         sock.settimeout(timeout)
         sock.connect(where)

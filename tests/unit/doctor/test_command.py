@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from motorlite.doctor._command import INTERRUPTED, main, parse
-from motorlite.doctor._finding import Finding, Severity, Step
-from motorlite.doctor._rendering import Json, Plain, Rendering, Rich, make_rendering
+from motorlite.doctor._command import main, parse
+from motorlite.doctor._finding import Finding, Severity, Step, exit_status
+from motorlite.doctor._rendering import CRASHED, INTERRUPTED, Json, Plain, Rendering, Rich, make_rendering
 
 GOOD = Finding(Step.HELLO, Severity.OK, "MongoDB 7", "", "a:1", {"version": "7"})
 BAD = Finding(Step.ADDRESS, Severity.ERROR, "[red]refused", "start it", "a:1")
@@ -25,7 +25,7 @@ def shown(rendering: Rendering, *findings: Finding) -> None:
     rendering.waiting("waiting for [b]")
     for finding in findings:
         rendering.report(finding)
-    rendering.end(findings)
+    rendering.end(findings, exit_status(findings))
 
 
 def test_plain() -> None:
@@ -104,7 +104,30 @@ def test_an_interruption_shows_what_was_found(capsys: pytest.CaptureFixture[str]
         raise KeyboardInterrupt
 
     assert main(["mongodb://localhost"], interrupted) == INTERRUPTED
-    assert capsys.readouterr().out
+    assert capsys.readouterr().out == "Interrupted before the last step (exit status 130)\n"
+    assert main(["mongodb://localhost", "--json"], interrupted) == INTERRUPTED
+    assert json.loads(capsys.readouterr().out)["exit_status"] == INTERRUPTED
+
+
+def test_a_crash_does_not_look_like_health(capsys: pytest.CaptureFixture[str]) -> None:
+    def crashing(coroutine: Any) -> None:
+        coroutine.close()
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        main(["mongodb://localhost"], crashing)
+    assert capsys.readouterr().out == "The doctor crashed before the last step (exit status 1)\n"
+
+
+def test_a_reader_of_the_output_that_has_had_enough() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "motorlite.doctor", "http://host/"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.stderr is not None
+        assert process.stderr.read() == b""
+    assert process.returncode == CRASHED
 
 
 def test_the_module_runs() -> None:

@@ -11,6 +11,7 @@ from motorlite._net.probe import Reached
 from motorlite._options.options import client_options
 from motorlite._topology.server_description import ServerDescription
 from motorlite._topology.topology_description import TopologyDescription
+from motorlite.doctor import _access as access
 from motorlite.doctor import _configuration as configuration
 from motorlite.doctor import _deployment as deployment
 from motorlite.doctor import _network as network
@@ -194,7 +195,7 @@ def test_refused_authentication(
 
 def test_refused_write() -> None:
     reply = {"ok": 1, "writeErrors": [{"code": 13, "errmsg": "not authorized"}]}
-    finding = deployment.judge_command(SERVER, "write", "shop.c", reply, ["read on 'shop'"])
+    finding = access.judge_command(SERVER, "write", "shop.c", reply, ["read on 'shop'"])
     assert finding.severity is Severity.ERROR
     assert finding.advice.startswith("the connection has read on 'shop': grant the role readWrite on 'shop'")
 
