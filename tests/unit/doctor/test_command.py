@@ -30,13 +30,19 @@ def shown(rendering: Rendering, *findings: Finding) -> None:
 
 def test_plain() -> None:
     out = io.StringIO()
-    shown(Plain(out), NOTED, BAD, GOOD)
+    shown(Plain(out), NOTED, NOTED, BAD, GOOD)
     assert out.getvalue() == (
-        "connection string\n  warning doubtful\n          -> remove it\n"
+        "connection string\n  warning doubtful\n          -> remove it\n  warning doubtful\n          -> remove it\n"
         "addresses: a:1\n  ERROR   [red]refused\n          -> start it\n"
         "hello: a:1\n  ok      MongoDB 7\n"
-        "The first step that fails: addresses (exit status 5; 1 warning)\n"
+        "The first step that fails: addresses (exit status 5; 2 warnings)\n"
     )
+
+
+def test_health() -> None:
+    out = io.StringIO()
+    shown(Plain(out), GOOD, GOOD, NOTED)
+    assert out.getvalue().endswith("A client with this connection string works (1 warning)\n")
 
 
 def test_json() -> None:
@@ -56,12 +62,20 @@ def test_json() -> None:
 
 def test_rich_shows_progress_and_no_markup_of_servers() -> None:
     out = io.StringIO()
-    shown(Rich(Console(file=out, force_terminal=True, width=100, color_system=None)), NOTED, BAD, GOOD)
+    shown(Rich(Console(file=out, force_terminal=True, width=100, color_system=None)), NOTED, NOTED, BAD, GOOD)
     text = out.getvalue()
     assert "waiting for [b]" in text
     assert "[red]refused" in text
     assert "→ start it" in text
     assert "exit status 5" in text
+
+
+def test_a_narrow_terminal() -> None:
+    out = io.StringIO()
+    long = Finding(Step.HELLO, Severity.ERROR, "word " * 30, "https://" + "@" * 90, "db-with-a-long-name.example.com:1")
+    shown(Rich(Console(file=out, width=40, color_system=None)), long)
+    assert max(map(len, out.getvalue().splitlines())) <= 40
+    assert out.getvalue().count("@") == 90
 
 
 @pytest.mark.parametrize(("is_terminal", "kind"), [(True, Rich), (False, Plain)])
