@@ -192,7 +192,9 @@ async def test_what_the_driver_warns_of_is_reported(network: Network) -> None:
     report = await examine(ScriptedDeployment(), "mongodb://a:1/?colour=red")
     assert report.status == 0
     assert "unknown option 'colour'" in report.warnings
-    password = await examine(ScriptedDeployment(), "mongodb://u:hunter2@a:1/?authMechanism=PLAIN&authSource=%24external")
+    password = await examine(
+        ScriptedDeployment(), "mongodb://u:hunter2@a:1/?authMechanism=PLAIN&authSource=%24external"
+    )
     assert "anyone on the network path can read the password" in password.warnings
 
 

@@ -208,9 +208,7 @@ def look_at(look: TLSLook, options: str = "") -> list[Finding]:
     return list(network.judge_tls("db:1", look, tls, NOW.timestamp()))
 
 
-@pytest.mark.parametrize(
-    ("days", "severities"), [(90, ["ok"]), (20, ["ok", "warning"]), (-1, ["ok", "warning"])]
-)
+@pytest.mark.parametrize(("days", "severities"), [(90, ["ok"]), (20, ["ok", "warning"]), (-1, ["ok", "warning"])])
 def test_a_certificate_and_its_end(days: float, severities: list[str]) -> None:
     found = look_at(TLSLook("TLSv1.3", "AES", (certificate(days),)), "&tlsAllowInvalidCertificates=true")
     assert [each.severity.value for each in found] == severities
