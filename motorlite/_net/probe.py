@@ -19,7 +19,11 @@ if TYPE_CHECKING:
     from motorlite._options.options import TLSOptions
 
 
-_FAMILIES: Final = {"IPv4": socket.AF_INET, "IPv6": socket.AF_INET6, "Unix": getattr(socket, "AF_UNIX", None)}
+_FAMILIES: Final[dict[str, int]] = {
+    "IPv4": socket.AF_INET,
+    "IPv6": socket.AF_INET6,
+    "Unix": getattr(socket, "AF_UNIX", -1),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +74,7 @@ def resolve(host: str, port: int) -> list[tuple[str, str, Any]]:
         UnicodeError: the name cannot be written in DNS.
     """
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    names = {family: name for name, family in _FAMILIES.items()}
+    names: dict[int, str] = {family: name for name, family in _FAMILIES.items()}
     return [(names[family], str(where[0]), where) for family, _, _, _, where in found if family in names]
 
 

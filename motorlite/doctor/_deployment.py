@@ -187,7 +187,7 @@ def judge_connections(server: str, connections: Mapping[str, Any] | None, option
         return Finding(Step.LIMITS, Severity.NOTE, text, "", server)
     current, available = connections.get("current", 0), connections.get("available", 0)
     facts = {"current": current, "available": available}
-    text = f"the server has {current} connections and room for {available} more"
+    text = f"the server has {current} connection{'s' * (current != 1)} and room for {available} more"
     if options.max_pool_size > available:
         advice = f"one client may open {options.max_pool_size}: lower maxPoolSize, or raise the server's limit"
         return Finding(Step.LIMITS, Severity.WARNING, text, advice, server, facts)

@@ -150,7 +150,10 @@ def test_a_server_that_is_gone_when_its_certificate_is_to_be_read(certificates: 
 
 
 def test_a_peer_that_closes() -> None:
-    with listener(lambda connection: connection.recv(1 << 16) and None) as where:
+    def serve(connection: socket.socket) -> None:
+        connection.recv(1 << 16)
+
+    with listener(serve) as where:
         look = look_at_tls(where, "127.0.0.1", TLSOptions(), PATIENCE)
     assert look.error
     assert look.is_closed

@@ -289,7 +289,7 @@ async def test_a_proxy(network: Network) -> None:
 @pytest.mark.parametrize("error", [None, "No such file"])
 async def test_a_socket_file(network: Network, error: str | None) -> None:
     deployment = ScriptedDeployment()
-    server = deployment.servers[("/tmp/m.sock", None)] = deployment["a:1"]  # type: ignore[index]
+    server = deployment.servers[("/tmp/m.sock", None)] = deployment["a:1"]
     if error is not None:
         network.errors["/tmp/m.sock"] = error
     report = await examine(deployment, "mongodb://%2Ftmp%2Fm.sock/")

@@ -278,7 +278,7 @@ def test_the_name_of_a_client(uri: str, name: str) -> None:
     ],
 )
 def test_the_name_of_a_program(spec: object, arguments: list[str], name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "__main__", SimpleNamespace(__spec__=spec))  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "__main__", SimpleNamespace(__spec__=spec))
     monkeypatch.setattr(sys, "argv", arguments)
     assert _serving.program() == name
 

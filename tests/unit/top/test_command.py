@@ -140,7 +140,8 @@ def test_json_until_the_program_ends(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 def test_the_screen_goes_on_until_ctrl_c(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    original, shown = _command.snapshots, []
+    original = _command.snapshots
+    shown: list[bytes] = []
 
     def interrupted(where: str) -> Any:
         for line in original(where):
