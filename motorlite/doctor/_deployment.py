@@ -9,7 +9,7 @@ from motorlite._base.values import format_address
 from motorlite._connection.handshake import incompatibility, server_type
 from motorlite._topology.selection import WRITABLE, describe_failure, describe_selector, suitable_servers
 from motorlite.doctor._finding import Finding, Severity, Step, failed
-from motorlite.errors import ConfigurationError, ConnectionFailure, NetworkTimeout
+from motorlite.errors import ConfigurationError, ConnectionFailure, NetworkTimeout, OperationFailure, ProtocolError
 from motorlite.topology_description import ServerType
 
 if TYPE_CHECKING:
@@ -33,13 +33,16 @@ def no_hello(server: str, problem: PyMongoError, *, is_plain: bool) -> Finding:
     """The server accepted the connection, and did not say hello."""
     if isinstance(problem, NetworkTimeout):
         advice = "what listens there may be no MongoDB server, or a firewall, proxy or frozen server swallows the data"
-    elif not isinstance(problem, ConnectionFailure):
+    elif isinstance(problem, ProtocolError):
         advice = "what listens there is no MongoDB server: check the host and the port"
-    elif is_plain:
+    elif isinstance(problem, ConfigurationError):
+        advice = "correct the options of the connection string"
+    elif is_plain and isinstance(problem, ConnectionFailure):
         advice = "a server that requires TLS closes connections without it: set tls=true; or it is no MongoDB server"
     else:
         advice = "the server's log says why it refuses"
-    return Finding(Step.HELLO, Severity.ERROR, str(problem), advice, server)
+    text = str(problem.args[0]) if isinstance(problem, OperationFailure) else str(problem)
+    return Finding(Step.HELLO, Severity.ERROR, text, advice, server)
 
 
 def judge_hello(

@@ -327,7 +327,12 @@ async def test_a_certificate_that_cannot_be_read_is_no_error(network: Network) -
         (Close(), "set tls=true; or it is no MongoDB server"),
         (Raw(b"HTTP/1.1 400 Bad Request\r\n\r\n"), "the peer speaks HTTP"),
         (Raw(b"\xff" * 64), "is no MongoDB server: check the host and the port"),
-        (failure(462, message="overloaded"), "overloaded"),
+        # A message whose document ends too early.
+        (Raw(b"\x24\0\0\0\1\0\0\0\1\0\0\0\xdd\7\0\0\0\0\0\0\0\x0f\0\0\0xxxxxxxxxxx"), "is no MongoDB server"),
+        (
+            failure(323, message="API version 2 is not known"),
+            "version 2 is not known -> the server's log says why",
+        ),
     ],
 )
 async def test_no_hello(network: Network, answer: Any, expected: str) -> None:
@@ -337,6 +342,22 @@ async def test_no_hello(network: Network, answer: Any, expected: str) -> None:
     report = await examine(deployment)
     assert report.status == Step.HELLO.value
     assert expected in report.errors
+
+
+async def test_tls_is_no_advice_where_there_is_tls(network: Network) -> None:
+    deployment = ScriptedDeployment()
+    for name in ("hello", "isMaster", "ismaster"):
+        deployment["a:1"].on(name, Close())
+    report = await examine(deployment, "mongodb://a:1/?tls=true")
+    assert report.status == Step.HELLO.value
+    assert "the server's log says why it refuses" in report.errors
+
+
+async def test_a_server_that_is_behind_no_load_balancer(network: Network) -> None:
+    report = await examine(ScriptedDeployment(), "mongodb://a:1/?loadBalanced=true")
+    assert report.status == Step.HELLO.value
+    assert "load balancing mode" in report.errors
+    assert "-> correct the options" in report.errors
 
 
 async def test_another_set(network: Network) -> None:

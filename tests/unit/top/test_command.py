@@ -161,11 +161,14 @@ def test_the_screen_goes_on_until_ctrl_c(monkeypatch: pytest.MonkeyPatch, capsys
     assert out.index(enter) < out.rindex(leave), "the screen is one of its own"
 
 
-def test_the_screen_ends_with_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whose last snapshot has been drawn."""
+def test_without_a_terminal_screens_are_printed_one_below_the_other(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
     with program() as server:
         lines = [line for line, _ in zip(snapshots(server.path), range(3), strict=False)]
     assert _command._draw(iter(lines), is_once=False) == FINE
+    assert capsys.readouterr().out.count("client 1: shop") == 2
 
 
 def test_a_reader_of_the_output_that_has_had_enough(monkeypatch: pytest.MonkeyPatch) -> None:
