@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from motorlite.doctor._finding import Finding, Severity, Step
+from motorlite.doctor._reading import document, documents, texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -20,9 +21,10 @@ class Roles:
     """What the server says about the user (``connectionStatus`` with privileges)."""
 
     def __init__(self, reply: Mapping[str, Any]) -> None:
-        found = reply.get("authInfo", {})
-        self.names = [f"{role.get('role')} on {role.get('db')!r}" for role in found.get("authenticatedUserRoles", ())]
-        self._privileges: Sequence[Mapping[str, Any]] = found.get("authenticatedUserPrivileges", ())
+        found = document(reply.get("authInfo"))
+        roles = documents(found.get("authenticatedUserRoles"))
+        self.names = [f"{role.get('role')} on {role.get('db')!r}" for role in roles]
+        self._privileges = documents(found.get("authenticatedUserPrivileges"))
 
     def place(self, database: str, *actions: str) -> tuple[str, str] | None:
         """A database and collection where one of the actions is permitted, in `database` if possible; or None."""
@@ -31,14 +33,14 @@ class Roles:
 
     def _places(self, database: str, actions: Sequence[str]) -> Iterator[tuple[str, str]]:
         for privilege in self._privileges:
-            resource = privilege.get("resource", {})
+            resource = document(privilege.get("resource"))
             collection = resource.get("collection", "" if resource.get("anyResource") else None)
             # Each role may read some collections of the system.
-            is_data = collection is not None and not collection.startswith("system.")
-            if is_data and not set(actions).isdisjoint(privilege.get("actions", ())):
+            is_data = isinstance(collection, str) and not collection.startswith("system.")
+            if is_data and not set(actions).isdisjoint(texts(privilege.get("actions"))):
                 # No name stands for all, but not for those of the server's own databases.
                 own = DEFAULT_DATABASE if not collection and database in ("admin", "config", "local") else database
-                yield resource.get("db") or own, collection or COLLECTION
+                yield str(resource.get("db") or own), collection or COLLECTION
 
 
 def is_refused(reply: Mapping[str, Any]) -> bool:
@@ -47,10 +49,10 @@ def is_refused(reply: Mapping[str, Any]) -> bool:
 
 
 def _failure(reply: Mapping[str, Any]) -> Mapping[str, Any]:
-    if reply.get("ok") == 1 and not reply.get("writeErrors"):
+    errors = documents(reply.get("writeErrors"))
+    if reply.get("ok") == 1 and not errors:
         return {}
-    failure: Mapping[str, Any] = (reply.get("writeErrors") or [reply])[0]
-    return failure
+    return errors[0] if errors else reply
 
 
 def judge_command(server: str, what: str, namespace: str, reply: Mapping[str, Any], roles: Sequence[str]) -> Finding:

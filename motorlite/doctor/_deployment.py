@@ -9,6 +9,7 @@ from motorlite._base.values import format_address
 from motorlite._connection.handshake import incompatibility, server_type
 from motorlite._topology.selection import WRITABLE, describe_failure, describe_selector, suitable_servers
 from motorlite.doctor._finding import Finding, Severity, Step, failed
+from motorlite.doctor._reading import texts, whole
 from motorlite.errors import ConfigurationError, ConnectionFailure, NetworkTimeout, OperationFailure, ProtocolError
 from motorlite.topology_description import ServerType
 
@@ -60,13 +61,14 @@ def judge_hello(
     words = [f"MongoDB {version}" if version else f"wire version {facts.max_wire_version}", kind.value]
     if name:
         words.append(f"of the set {name!r}")
-    agreed = [each for each in compressors if each in (reply.get("compression") or ())]
+    offered = texts(reply.get("compression"))
+    agreed = [each for each in compressors if each in offered]
     if compressors:
         words.append(f"compressor {agreed[0]}" if agreed else "no common compressor")
     found = {
         "type": kind.value,
         "set_name": name,
-        "hosts": [*reply.get("hosts", ()), *reply.get("passives", ())],
+        "hosts": [*texts(reply.get("hosts")), *texts(reply.get("passives"))],
         "min_wire_version": facts.min_wire_version,
         "max_wire_version": facts.max_wire_version,
         "version": version or None,
@@ -188,7 +190,7 @@ def judge_connections(server: str, connections: Mapping[str, Any] | None, option
     if connections is None:
         text = "the server's connections are not known: serverStatus needs the role clusterMonitor"
         return Finding(Step.LIMITS, Severity.NOTE, text, "", server)
-    current, available = connections.get("current", 0), connections.get("available", 0)
+    current, available = whole(connections.get("current")), whole(connections.get("available"))
     facts = {"current": current, "available": available}
     text = f"the server has {current} connection{'s' * (current != 1)} and room for {available} more"
     if options.max_pool_size > available:

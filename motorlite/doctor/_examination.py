@@ -37,6 +37,7 @@ from motorlite.doctor import _deployment as deployment
 from motorlite.doctor import _network as network
 from motorlite.doctor._access import COLLECTION, DEFAULT_DATABASE
 from motorlite.doctor._finding import Finding, Secrets, Severity, Step, failed
+from motorlite.doctor._reading import document
 from motorlite.errors import AutoReconnect, ConfigurationError, OperationFailure, PyMongoError
 
 if TYPE_CHECKING:
@@ -387,7 +388,7 @@ class _Visits:
             await self._write(connection, server, roles)
         await self._measure(connection, server)
         status = await self._command(connection, "admin", {"serverStatus": 1, "repl": 0, "metrics": 0, "locks": 0})
-        connections = status.get("connections") if status.get("ok") == 1 else None
+        connections = document(status.get("connections")) or None
         owner.add([deployment.judge_connections(server, connections, self._options)])
 
     async def _find(self, connection: Connection, server: str, roles: access.Roles) -> Finding:

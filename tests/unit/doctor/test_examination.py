@@ -528,3 +528,51 @@ async def test_no_more_servers_than_a_deployment_has(network: Network, monkeypat
     deployment = replica_set("a:1", "b:1", "c:1")
     await examine(deployment)
     assert [server.connections_made for server in deployment.servers.values()] == [1, 1, 0]
+
+
+# --- peers that lie ---
+
+WRONG: list[Any] = [None, 7, "text", [], [7], {}, {"x": 7}, [[]], -1.5, float("nan"), True, NOW]
+
+
+@pytest.mark.parametrize("value", WRONG, ids=repr)
+@pytest.mark.parametrize(
+    ("command", "field"),
+    [
+        ("buildInfo", "version"),
+        ("connectionStatus", "authInfo"),
+        ("connectionStatus", "authInfo.authenticatedUserRoles"),
+        ("connectionStatus", "authInfo.authenticatedUserPrivileges"),
+        ("find", "errmsg"),
+        ("find", "code"),
+        ("insert", "writeErrors"),
+        ("delete", "n"),
+        ("delete", "writeErrors"),
+        ("serverStatus", "connections"),
+        ("serverStatus", "connections.current"),
+        ("serverStatus", "connections.available"),
+        ("isMaster", "localTime"),
+        ("isMaster", "hosts"),
+        ("isMaster", "setName"),
+        ("isMaster", "compression"),
+        ("isMaster", "saslSupportedMechs"),
+        ("isMaster", "maxWireVersion"),
+        ("isMaster", "tags"),
+    ],
+)
+async def test_a_reply_with_a_value_of_a_wrong_type(network: Network, command: str, field: str, value: Any) -> None:
+    """The doctor meets what is no server, or no good one: it must not crash."""
+    deployment = ScriptedDeployment()
+    reply: dict[str, Any] = {"ok": 1.0}
+    if command == "find":
+        reply["ok"] = 0.0
+    outer, _, inner = field.partition(".")
+    reply[outer] = {inner: value} if inner else value
+    server = deployment["a:1"]
+    if command == "isMaster":
+        server.hello = reply
+    else:
+        server.on(command, reply)
+    report = await examine(deployment, "mongodb://a:1/?compressors=zlib", write=True)
+    assert len(report.findings) > 3
+    assert report.findings[-1].step is Step.SELECTION
