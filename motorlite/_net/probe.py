@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import socket
 import ssl
+import threading
 import time
 from contextlib import closing
 from dataclasses import dataclass, replace
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Final
 
 from motorlite._net.failures import describe
@@ -66,14 +68,30 @@ class TLSLook:
     is_closed: bool = False
 
 
-def resolve(host: str, port: int) -> list[tuple[str, str, Any]]:
+def resolve(host: str, port: int, timeout: float) -> list[tuple[str, str, Any]]:
     """Return family, IP address and socket address of each address of a host.
 
     Raises:
+        TimeoutError: there is no answer in time.
         OSError: the name cannot be resolved.
         UnicodeError: the name cannot be written in DNS.
     """
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    answers: SimpleQueue[list[Any] | OSError | UnicodeError] = SimpleQueue()
+
+    def ask() -> None:
+        try:
+            answers.put(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+        except (OSError, UnicodeError) as error:
+            answers.put(error)
+
+    # The resolver cannot be interrupted. No program waits for the end of a daemon, as it does for threads of a pool.
+    threading.Thread(target=ask, name="motorlite doctor", daemon=True).start()
+    try:
+        found = answers.get(timeout=timeout)
+    except Empty:
+        raise TimeoutError(f"no answer within {timeout:g} s") from None
+    if isinstance(found, Exception):
+        raise found
     names: dict[int, str] = {family: name for name, family in _FAMILIES.items()}
     return [(names[family], str(where[0]), where) for family, _, _, _, where in found if family in names]
 

@@ -26,7 +26,6 @@ from motorlite._connection.handshake import MAX_HELLO_SIZE, hello_document, pars
 from motorlite._connection.metadata import ENVIRONMENT_VARIABLES
 from motorlite._net import probe
 from motorlite._net.host import read_environment, read_platform_facts
-from motorlite._net.runtime import WaitTimeout
 from motorlite._options import srv as records
 from motorlite._options.options import client_options, shown_secret, with_srv_records
 from motorlite._topology.server_description import ServerDescription
@@ -255,12 +254,9 @@ class _Visits:
             host, port = options.proxy.host, options.proxy.port
         owner.waiting(f"{server}: looking up the addresses of {host}")
         try:
-            found = await self._runtime.run_in_thread(partial(probe.resolve, host, port), self._until())
+            found = await self._runtime.run_in_thread(partial(probe.resolve, host, port, owner.wishes.timeout))
         except (OSError, UnicodeError) as error:
             return self._add([network.unresolved(server, str(error), is_from_set=is_from_set)])
-        except WaitTimeout:
-            problem = f"no answer within {owner.wishes.timeout:g} s"
-            return self._add([network.unresolved(server, problem, is_from_set=is_from_set)])
         reached = []
         for family, ip, where in found:
             owner.waiting(f"{server}: TCP connection to {ip}")

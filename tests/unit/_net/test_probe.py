@@ -66,15 +66,32 @@ def with_tls(context: ssl.SSLContext) -> Callable[[socket.socket], None]:
 
 
 def test_names_have_addresses() -> None:
-    assert resolve("127.0.0.1", 27017) == [("IPv4", "127.0.0.1", ("127.0.0.1", 27017))]
-    assert resolve("::1", 1)[0][:2] == ("IPv6", "::1")
+    assert resolve("127.0.0.1", 27017, PATIENCE) == [("IPv4", "127.0.0.1", ("127.0.0.1", 27017))]
+    assert resolve("::1", 1, PATIENCE)[0][:2] == ("IPv6", "::1")
 
 
 def test_names_without_addresses() -> None:
     with pytest.raises(OSError, match=r"."):
-        resolve("nowhere.invalid", 1)
+        resolve("nowhere.invalid", 1, 60.0)
     with pytest.raises(UnicodeError):
-        resolve("a" * 70, 1)
+        resolve("a" * 70, 1, PATIENCE)
+
+
+def test_a_resolver_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not waited for, neither here nor at the end of the program."""
+    end = threading.Event()
+
+    def wait(*_arguments: Any, **_options: Any) -> list[Any]:
+        end.wait(PATIENCE)
+        return []
+
+    monkeypatch.setattr(socket, "getaddrinfo", wait)
+    with pytest.raises(TimeoutError, match=r"no answer within 0\.05 s"):
+        resolve("db.example.com", 1, 0.05)
+    (left,) = (each for each in threading.enumerate() if each.name == "motorlite doctor")
+    assert left.daemon
+    end.set()
+    left.join()
 
 
 def test_a_server_that_listens() -> None:

@@ -11,7 +11,6 @@ import pytest
 from motorlite._client.dependencies import Dependencies
 from motorlite._net import probe
 from motorlite._net.probe import Reached, TLSLook
-from motorlite._net.runtime import WaitTimeout
 from motorlite.doctor._examination import PINGS, Examination, Wishes
 from motorlite.doctor._finding import Severity, Step, exit_status
 from motorlite.errors import ConfigurationError
@@ -45,7 +44,7 @@ class Network:
         monkeypatch.setattr(probe, "look_at_tls", lambda *_arguments: self.tls)
         monkeypatch.setattr(probe, "wall_clock", NOW.timestamp)
 
-    def _resolve(self, host: str, port: int) -> list[tuple[str, str, Any]]:
+    def _resolve(self, host: str, port: int, _timeout: float) -> list[tuple[str, str, Any]]:
         if host in self.unresolved:
             raise self.unresolved[host]
         return [("IPv4", host, (host, port))]
@@ -231,7 +230,7 @@ async def test_srv_records_that_no_client_follows(network: Network, records: lis
     [
         (OSError("no such name"), "cannot be resolved: no such name"),
         (UnicodeError("label too long"), "cannot be resolved: label too long"),
-        (WaitTimeout(), "no answer within 1 s"),
+        (TimeoutError("no answer within 1 s"), "cannot be resolved: no answer within 1 s"),
     ],
 )
 async def test_a_name_without_an_address(network: Network, error: Exception, expected: str) -> None:
