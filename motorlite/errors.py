@@ -469,6 +469,9 @@ class RetryStrategyError(PyMongoError):
 class EncryptionError(PyMongoError):
     """Client-side encryption or decryption failed. The cause says why: often a MongoCryptError of `pymongocrypt`."""
 
+    # Declared again because the constructor assigns it, which type checkers would take for a new attribute.
+    __cause__: BaseException | None
+
     def __init__(self, cause: BaseException) -> None:
         super().__init__(str(cause))
         self.__cause__ = cause
