@@ -14,6 +14,7 @@ from bson.raw_bson import RawBSONDocument
 from motorlite._api.handles import AsyncDatabase, AsyncMongoClient
 from motorlite._api.session import unbound
 from motorlite._api.time_limits import deadline
+from motorlite._api.turns import give_way
 from motorlite._api.typings import DocumentT
 from motorlite._base.arguments import instance, wrong
 from motorlite._encryption.kms import KeyServices
@@ -21,7 +22,13 @@ from motorlite._encryption.library import Library
 from motorlite._encryption.names import RewrapManyDataKeyResult
 from motorlite._encryption.services import ClientServices, key_vault
 from motorlite.encryption_options import split_namespace
-from motorlite.errors import ConfigurationError, EncryptedCollectionError, EncryptionError, InvalidOperation
+from motorlite.errors import (
+    ConfigurationError,
+    EncryptedCollectionError,
+    EncryptionError,
+    InvalidOperation,
+    PyMongoError,
+)
 from motorlite.operations import UpdateOne
 
 if TYPE_CHECKING:
@@ -98,10 +105,21 @@ class AsyncClientEncryption(Generic[DocumentT]):
         if self._is_closed:
             raise InvalidOperation("the AsyncClientEncryption is closed")
 
-    async def _run(self, begin: Callable[[], Any]) -> bytes | None:
+    async def _check_ready(self) -> None:
+        """As `_check_open`, but let other tasks run before it raises."""
+        if self._is_closed:
+            await give_way()
         self._check_open()
+
+    async def _run(self, begin: Callable[[], Any]) -> bytes | None:
+        await self._check_ready()
         core = self._client._core
-        limit = deadline(core, self._client._settings.timeout, None, core.enter())
+        try:
+            scope = core.enter()
+        except PyMongoError:
+            await give_way()
+            raise
+        limit = deadline(core, self._client._settings.timeout, None, scope)
         return await self._library.run(begin, self._services, limit)
 
     # --- data keys ---
@@ -169,7 +187,7 @@ class AsyncClientEncryption(Generic[DocumentT]):
 
     async def get_key(self, id: Binary) -> RawBSONDocument | None:
         """Return a data key, still encrypted; None if there is none with this id."""
-        self._check_open()
+        await self._check_ready()
         return await self._keys.find_one({"_id": id})
 
     def get_keys(self) -> AsyncCursor[RawBSONDocument]:
@@ -179,22 +197,22 @@ class AsyncClientEncryption(Generic[DocumentT]):
 
     async def get_key_by_alt_name(self, key_alt_name: str) -> RawBSONDocument | None:
         """Return the data key with this name, still encrypted, or None."""
-        self._check_open()
+        await self._check_ready()
         return await self._keys.find_one({"keyAltNames": key_alt_name})
 
     async def delete_key(self, id: Binary) -> DeleteResult:
         """Delete a data key. What it has encrypted cannot be decrypted any more."""
-        self._check_open()
+        await self._check_ready()
         return await self._keys.delete_one({"_id": id})
 
     async def add_key_alt_name(self, id: Binary, key_alt_name: str) -> Any:
         """Add a name to a data key. Return the key as it was before, or None if there is none with this id."""
-        self._check_open()
+        await self._check_ready()
         return await self._keys.find_one_and_update({"_id": id}, {"$addToSet": {"keyAltNames": key_alt_name}})
 
     async def remove_key_alt_name(self, id: Binary, key_alt_name: str) -> RawBSONDocument | None:
         """Remove a name from a data key. Return the key as it was before, or None if there is none with this id."""
-        self._check_open()
+        await self._check_ready()
         others = {"$filter": {"input": "$keyAltNames", "cond": {"$ne": ["$$this", key_alt_name]}}}
         # The names have a unique index, for which an empty list would be a value.
         names = {"$cond": [{"$eq": ["$keyAltNames", [key_alt_name]]}, "$$REMOVE", others]}
@@ -321,7 +339,7 @@ class AsyncClientEncryption(Generic[DocumentT]):
             EncryptedCollectionError: A key or the collection was not created; the error has the keys that were.
         """
         instance("database", database, AsyncDatabase)
-        self._check_open()
+        await self._check_ready()
         fields: Any = deepcopy(dict(encrypted_fields))
         for field in fields["fields"]:
             if isinstance(field, dict) and field.get("keyId") is None:
