@@ -12,7 +12,7 @@ from bson.codec_options import CodecOptions, DatetimeConversion
 from motorlite._encryption.inner import inner_client
 from motorlite._net.processes import start_detached
 from motorlite._options.options import client_options
-from motorlite.errors import ServerSelectionTimeoutError
+from motorlite.errors import AutoReconnect
 
 if TYPE_CHECKING:
     from motorlite._api.handles import AsyncMongoClient
@@ -45,10 +45,10 @@ class Mongocryptd:
         document = bson.decode(command, _EXACT)
         try:
             return await self._marked(database, document)
-        except ServerSelectionTimeoutError:
+        except AutoReconnect:
             if self._options.mongocryptd_bypass_spawn:
                 raise
-        # It ends when it was idle for a while.
+        # It ends when it was idle for a while. One that still runs has the port, so that a second one ends at once.
         await self._start()
         return await self._marked(database, document)
 

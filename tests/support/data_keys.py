@@ -83,8 +83,8 @@ def encrypted_fields() -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def client_encryption(client: Client) -> AsyncIterator[AsyncClientEncryption[Any]]:
-    """Explicit encryption with the keys in `KEYS`."""
+async def client_encryption(client: Client, keys: str = KEYS) -> AsyncIterator[AsyncClientEncryption[Any]]:
+    """Explicit encryption with the data keys of that collection."""
     codec_options: CodecOptions[Any] = CodecOptions()
-    async with AsyncClientEncryption(PROVIDERS, KEYS, client, codec_options) as encryption:
+    async with AsyncClientEncryption(PROVIDERS, keys, client, codec_options) as encryption:
         yield encryption
