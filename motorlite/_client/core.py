@@ -63,6 +63,15 @@ cores: Final[WeakSet[Core]] = WeakSet()
 _END_SESSIONS_LIMIT = 1.0
 
 
+def _publishers(options: ClientOptions, dependencies: Dependencies) -> Publishers:
+    if not dependencies.is_observed:
+        # Only that a server is unreachable.
+        return make_publishers((), logging_enabled=lambda name: name == "motorlite.client")
+    length = max_document_length(read_environment(LENGTH_VARIABLES))
+    listeners = (*options.event_listeners, *optional.tracing_listeners(options, read_environment(VARIABLES)))
+    return make_publishers(listeners, max_document_length=length)
+
+
 class Core:
     """One client's machinery. Cheap to create; the first `enter` creates everything that needs an event loop.
 
@@ -96,9 +105,7 @@ class Core:
         self._encryption = optional.encryption(options, dependencies)
         self._libraries = settings.Libraries((options.driver_info,) if options.driver_info else ())
         self._dependencies = dependencies
-        length = max_document_length(read_environment(LENGTH_VARIABLES))
-        listeners = (*options.event_listeners, *optional.tracing_listeners(options, read_environment(VARIABLES)))
-        self._publishers: Publishers = make_publishers(listeners, max_document_length=length)
+        self._publishers: Publishers = _publishers(options, dependencies)
         self._begin()
         self._is_closed = False
         # Closed by the end of its event loop, not by the application.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,7 +32,8 @@ class Mongocryptd:
     def __init__(self, options: AutoEncryptionOpts, world: Dependencies) -> None:
         self._options = options
         chosen = client_options(options.mongocryptd_uri, serverSelectionTimeoutMS=_SELECTION_TIMEOUT)
-        self._client: AsyncMongoClient[Any] = inner_client(chosen, world)
+        # Its commands have the values that are to be encrypted.
+        self._client: AsyncMongoClient[Any] = inner_client(chosen, replace(world, is_observed=False))
         self._was_started = options.mongocryptd_bypass_spawn
 
     async def mark(self, database: str, command: bytes) -> bytes:

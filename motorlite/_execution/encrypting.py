@@ -112,7 +112,9 @@ class EncryptingSender(Sender):
             decrypted = await self._encryption.decrypt(reply.raw, run.call.deadline)
             return decode_reply(decrypted, operation.codec_options, operation.document_fields)
         except BaseException:
-            self._end_refused(connection, reply)
+            cursor = reply.get("cursor")
+            if isinstance(cursor, RawBSONDocument):
+                self._end_refused(connection, {"cursor": dict(cursor)})
             raise
 
     async def _encrypted(self, operation: Operation[Any], facts: ServerFacts, deadline: Deadline) -> Command:
