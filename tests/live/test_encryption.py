@@ -166,11 +166,32 @@ async def test_encrypts_for_queries(deployment: LocalServer, database_name: str)
             range_opts=bounds,
         )
         assert isinstance(expression["$and"][0]["age"]["$gte"], Binary)
-        parts = StringOpts(
-            prefix={"strMinQueryLength": 2, "strMaxQueryLength": 10}, case_sensitive=True, diacritic_sensitive=True
-        )
-        text = await explicit.encrypt(SECRET, Algorithm.STRING, key_id=key, contention_factor=1, string_opts=parts)
-        assert text.subtype == 6
+
+
+LENGTHS: dict[str, Any] = {"strMinQueryLength": 2, "strMaxQueryLength": 10}
+
+
+@pytest.mark.parametrize(
+    ("query_type", "options"),
+    [
+        (QueryType.PREFIX, {"prefix": LENGTHS}),
+        (QueryType.SUFFIX, {"suffix": LENGTHS}),
+        (QueryType.SUBSTRING, {"substring": {**LENGTHS, "strMaxLength": 30}}),
+    ],
+)
+async def test_encrypts_for_queries_for_parts_of_text(
+    deployment: LocalServer, database_name: str, query_type: QueryType, options: dict[str, Any]
+) -> None:
+    parts = StringOpts(**options, case_sensitive=True, diacritic_sensitive=True)
+    given: dict[str, Any] = {"contention_factor": 1, "string_opts": parts}
+    async with encryption(deployment, database_name) as (explicit, _):
+        key = await explicit.create_data_key("local")
+        stored = await explicit.encrypt(SECRET, Algorithm.STRING, key, **given)
+        query = await explicit.encrypt("pla", Algorithm.STRING, key, query_type=query_type, **given)
+        # A value to store, and a query (client-side encryption specification, "Payload").
+        assert (stored.subtype, stored[0], query.subtype, query[0]) == (6, 11, 6, 18)
+        with pytest.raises(EncryptionError, match=r"longer|too long|length"):
+            await explicit.encrypt("x" * 11, Algorithm.STRING, key, query_type=query_type, **given)
 
 
 async def test_refuses_what_is_wrong(deployment: LocalServer, database_name: str) -> None:
