@@ -18,9 +18,9 @@ from bson.binary import Binary
 from motorlite.encryption import Algorithm
 from motorlite.encryption_options import AutoEncryptionOpts
 from motorlite.errors import EncryptionError
+from motorlite.testing.server.mongod_processes import free_port
 from tests.support.clients import make_client
 from tests.support.data_keys import PROVIDERS, SECRET, client_encryption
-from tests.support.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
