@@ -154,3 +154,19 @@ async def test_refuses_insecure_connections(deployment: LocalServer, database_na
         with pytest.raises(ConfigurationError, match="kms_tls_options"):
             async with encryption(deployment, database_name, "aws", credentials, tls):
                 pass
+
+
+async def test_takes_credentials_from_the_environment(
+    deployment: LocalServer,
+    database_name: str,
+    service: KeyService,
+    certificates: Certificates,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "id")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "the planted secret")
+    _, master_key = aws(service.endpoint)
+    tls = {"tlsCAFile": str(certificates.ca_file)}
+    async with encryption(deployment, database_name, "aws", {}, tls) as explicit:
+        assert await explicit.create_data_key("aws", master_key)
+    assert len(service.requests) == 1

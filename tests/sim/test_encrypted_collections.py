@@ -56,6 +56,18 @@ async def test_needs_mongodb_7() -> None:
         assert caught.value.encrypted_fields["fields"][0]["keyId"] is not None
 
 
+async def test_a_key_that_cannot_be_created_is_an_error_with_the_fields() -> None:
+    deployment = ScriptedDeployment(wire_version=21)
+    async with (
+        scripted_client(deployment) as client,
+        AsyncClientEncryption(PROVIDERS, "db.keys", client, CodecOptions()) as encryption,
+    ):
+        with pytest.raises(EncryptedCollectionError, match="unknown kms_provider") as caught:
+            await encryption.create_encrypted_collection(client.db, "c", FIELDS, "aws")
+        assert caught.value.encrypted_fields == FIELDS
+        assert named(deployment) == []
+
+
 async def test_drops_the_state_too() -> None:
     deployment = ScriptedDeployment(wire_version=21)
     options = AutoEncryptionOpts(
