@@ -27,7 +27,6 @@ as those of PyMongo's clients. Events have all attributes of PyMongo's; tests ru
 - Other classes stay what they are: an `AsyncCollection` of motorlite is no instance of PyMongo's, nor are events and
   results. Agents that replace methods inside PyMongo, as those of Datadog and New Relic do, see nothing:
   `motorlite.exporters.opentelemetry` needs no such method.
-- `pymongo.errors.EncryptionError` and its subclass have no counterpart.
 - A class of the application that is derived from exceptions of both, PyMongo's first, has no possible order of its base
   classes afterwards: `install` raises `TypeError`, and changes nothing. Name motorlite's first.
 

@@ -39,6 +39,8 @@ Class names and base classes are PyMongo's, so that ``except`` clauses keep work
      │    └── InvalidOptionValue            also a ValueError
      ├── InvalidOperation                   invalid use of the driver
      │    └── PoolClosedError               the client was closed
+     ├── EncryptionError                    encryption or decryption failed
+     │    └── EncryptedCollectionError      creating an encrypted collection failed
      ├── RetryStrategyError                 the application's own retry strategy failed
      ├── CollectionInvalid
      ├── GridFSError                        and its kinds, in motorlite.gridfs.errors
@@ -85,6 +87,8 @@ __all__ = [
     "CursorNotFound",
     "DocumentTooLarge",
     "DuplicateKeyError",
+    "EncryptedCollectionError",
+    "EncryptionError",
     "ExecutionTimeout",
     "InvalidDocument",
     "InvalidName",
@@ -460,6 +464,46 @@ class RetryStrategyError(PyMongoError):
 
     The cause is the error of the newest attempt.
     """
+
+
+class EncryptionError(PyMongoError):
+    """Client-side encryption or decryption failed. The cause says why: often a MongoCryptError of `pymongocrypt`."""
+
+    # Declared again because the constructor assigns it, which type checkers would take for a new attribute.
+    __cause__: BaseException | None
+
+    def __init__(self, cause: BaseException) -> None:
+        super().__init__(str(cause))
+        self.__cause__ = cause
+
+    @property
+    def cause(self) -> BaseException | None:
+        """The error of the encryption library, of a look-up of keys, or of a request to a key management service."""
+        return self.__cause__
+
+    @property
+    def timeout(self) -> bool:
+        """Whether the time limit passed, also during a look-up of keys or a request to a key management service."""
+        cause = self.__cause__
+        return super().timeout or (isinstance(cause, PyMongoError) and cause.timeout)
+
+
+class EncryptedCollectionError(EncryptionError):
+    """An encrypted collection was not created, or not all of its data keys were.
+
+    Args:
+        cause: What failed.
+        encrypted_fields: The description of its fields, with the data keys that were created.
+    """
+
+    def __init__(self, cause: BaseException, encrypted_fields: Mapping[str, Any]) -> None:
+        super().__init__(cause)
+        self._encrypted_fields = encrypted_fields
+
+    @property
+    def encrypted_fields(self) -> Mapping[str, Any]:
+        """The fields, with the data keys known to have been created. After a timeout there may be more keys."""
+        return self._encrypted_fields
 
 
 class InvalidName(PyMongoError):

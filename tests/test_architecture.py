@@ -39,7 +39,16 @@ FOLDERS: Final[dict[str, tuple[str, ...]]] = {
 NOT_OURS: Final = REPOSITORY / "tests" / "port_projects"
 
 # The modules of the root hold public values, which every layer may use, but for these, which show what lies below them.
-FACES: Final = ("monitoring", "client_options", "client_session", "change_stream", "cursor", "compat", "event_loggers")
+FACES: Final = (
+    "monitoring",
+    "client_options",
+    "client_session",
+    "change_stream",
+    "cursor",
+    "encryption",
+    "compat",
+    "event_loggers",
+)
 # Open to every layer that comes later, in this order.
 OPEN: Final = ("_base", "values", "retry", "overload", "monitoring", "_options", "_observe")
 # What the layers above the codec read in replies.
@@ -70,6 +79,8 @@ LAYERS: Final[dict[str, tuple[str, ...]]] = {
         "_connection",
         "_sessions",
         "_admission",
+        # Replies that were decrypted.
+        "_wire.documents",
         *REPLIES,
     ),
     "_client": (  # the composition root
@@ -88,6 +99,17 @@ LAYERS: Final[dict[str, tuple[str, ...]]] = {
     "_api": (*OPEN, "_client", "_operations", "_execution.reports", "_sessions", *REPLIES),
     "_gridfs": (*OPEN, "_api"),
     "gridfs": ("_gridfs",),
+    # It has clients, and key management services and metadata services beside them.
+    "_encryption": (
+        *OPEN,
+        "_api",
+        "_client",
+        "_connection.auth",
+        "_connection.requests",
+        "_net",
+        "_wire.http",
+    ),
+    "encryption": ("_encryption",),
     "client_options": ("_options",),
     "client_session": ("_api",),
     "change_stream": ("_api",),
@@ -136,6 +158,8 @@ EFFECTS_ALLOWED: Final[dict[str, frozenset[str]]] = {
     "_api": frozenset({"contextvars", "datetime", "uuid"}),
     # The type of time zones, for type checkers.
     "_options": frozenset({"datetime"}),
+    # The ids of data keys.
+    "_encryption": frozenset({"uuid"}),
     # The time at which a file is stored.
     "_gridfs": frozenset({"datetime"}),
     # Clients in several threads may share a budget.
@@ -168,6 +192,8 @@ THIRD_PARTY: Final[dict[str, tuple[str, ...]]] = {
         "testing.*",
     ),
     "trio": ("_net.*",),
+    # Trio's own values of its tasks.
+    "outcome": ("_net.on_trio.*",),
     # For type checkers only, which bring it along.
     "typing_extensions": ("_api.typings",),
     "dns": ("_net.*",),
@@ -190,7 +216,7 @@ THIRD_PARTY: Final[dict[str, tuple[str, ...]]] = {
 # Who may import by name: packages without types or that may be missing; the exporter of traces, a plug-in of the
 # driver; and the top of the package, which imports rare names at their first use, and shows them to type checkers and
 # to the rules here.
-RESOLVERS: Final = ("_net.aws_sdk", "_net.kerberos", "_client.optional", "__init__")
+RESOLVERS: Final = ("_net.aws_sdk", "_net.kerberos", "_encryption.library", "_client.optional", "__init__")
 # What imports rare names there (PEP 562).
 LATER: Final = ("_LATER", "__getattr__", "__dir__")
 
@@ -207,7 +233,7 @@ LAYER_KINDS: Final[dict[str, tuple[str, ...]]] = {
     "_net": ("Pure", "Net"),
     **dict.fromkeys(("retry", "_retry", "port", "doctor"), ("Pure", "Shell")),
     **dict.fromkeys(
-        ("_observe", "_connection", "_pool", "_topology", "_execution", "_client", "_api", "_gridfs"),
+        ("_observe", "_connection", "_pool", "_topology", "_execution", "_client", "_api", "_gridfs", "_encryption"),
         ("Pure", "Shell"),
     ),
 }

@@ -301,6 +301,12 @@ def test_every_other_kind_of_object_was_looked_at() -> None:
         "Credentials",
         "ProxyOptions",
         "TLSOptions",
+        # Of encryption, without secrets: tests/unit/test_encryption_options.py and tests/live/test_encryption.py.
+        "AsyncClientEncryption",
+        "AutoEncryptionOpts",
+        "RangeOpts",
+        "RewrapManyDataKeyResult",
+        "StringOpts",
         "OIDCCallbackResult",
         "OIDCCallbackContext",
         "OIDCCallback",

@@ -33,7 +33,8 @@ UNREAD: Final = {
 def sources(*, outside: str) -> list[str]:
     """The driver's modules, without those of one layer and of the doctor, which judges options that have no effect."""
     left_out = {outside, "doctor"}
-    return [path.read_text(encoding="utf-8") for path in ROOT.rglob("*.py") if left_out.isdisjoint(path.parts)]
+    paths = (path for path in ROOT.rglob("*.py") if left_out.isdisjoint(path.relative_to(ROOT).parts))
+    return [path.read_text(encoding="utf-8") for path in paths]
 
 
 def unread(fields: Iterable[str], modules: Iterable[str]) -> set[str]:

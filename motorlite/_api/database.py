@@ -22,7 +22,7 @@ from motorlite._api.typings import DocumentT, OtherDocumentT
 from motorlite._base.arguments import boolean, converted, count, instance, mapping, server_milliseconds, wrong
 from motorlite._operations.commands import RunCommand, RunCursorCommand, command_document
 from motorlite._operations.reads import waits_for_data
-from motorlite.errors import AutoReconnect, CollectionInvalid, ConfigurationError, OperationFailure
+from motorlite.errors import AutoReconnect, CollectionInvalid, OperationFailure
 from motorlite.read_preferences import ReadPreference, as_read_preference
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from motorlite._api.typings import TimeoutMode
     from motorlite._base.arguments import Pipeline
     from motorlite._client.core import Core
-    from motorlite._operations.contract import Call
+    from motorlite._operations.contract import Call, Operation
     from motorlite.read_preferences import ServerMode
     from motorlite.write_concern import WriteConcern
 
@@ -401,6 +401,7 @@ class AsyncDatabase(Watching[DocumentT]):
         name_or_collection: Any,
         session: AsyncClientSession | None = None,
         comment: Any = None,
+        encrypted_fields: Mapping[str, Any] | None = None,
         timeoutMS: float | None = None,
     ) -> dict[str, Any]:
         """Drop a collection and return the server's reply. A missing collection is not an error.
@@ -409,6 +410,8 @@ class AsyncDatabase(Watching[DocumentT]):
             name_or_collection: The collection or its name.
             session: The session to use.
             comment: Shown in the server's log and profile.
+            encrypted_fields: Its fields of queryable encryption, whose state is dropped too; those of the client's
+                `encrypted_fields_map` by default.
             timeoutMS: Time limit of the whole operation; 0 for no limit.
 
         Raises:
@@ -418,7 +421,7 @@ class AsyncDatabase(Watching[DocumentT]):
         Retries: overload errors only (docs/retries.md).
         """
         collection: Any = self[name_of(name_or_collection)]  # type: ignore[index]  # AsyncDatabase can be indexed
-        reply: dict[str, Any] = await collection._drop(session, comment, timeoutMS)
+        reply: dict[str, Any] = await collection._drop(session, comment, encrypted_fields, timeoutMS)
         return reply
 
     async def _create(
@@ -435,22 +438,25 @@ class AsyncDatabase(Watching[DocumentT]):
         collection_name(name)
         given, further = given_options("create_collection", method_options.CreateCollectionOptions, options)
         write_concern = given_write_concern(further, write_concern)
-        if "encryptedFields" in further:
-            # The server would create it without its auxiliary collections.
-            raise ConfigurationError("a collection with encryptedFields needs client-side encryption: use PyMongo's")
+        fields = further.get("encryptedFields") or self._core.encrypted_fields(self._name, name)
         call = self._begin(session, given.pop("timeoutMS", None), write_concern.acknowledged) or await refused()
         # A transaction must not begin with listCollections, which cannot run in it.
         in_transaction = call.session is not None and call.session.in_transaction
         if check_exists and not in_transaction and await self._has_collection(name, call):
             raise CollectionInvalid(f"the collection {name!r} already exists")
+        chosen = given | further
+        before: list[Operation[Any]] = []
+        after: list[Operation[Any]] = []
+        if fields:
+            from motorlite._operations.encrypted_collections import creation
+
+            chosen["encryptedFields"] = fields
+            before, after = creation(self._name, name, chosen, write_concern)
         operation = Create(
-            self._name,
-            name,
-            codec_options=self._settings.codec_options,
-            write_concern=write_concern,
-            options=given | further,
+            self._name, name, codec_options=self._settings.codec_options, write_concern=write_concern, options=chosen
         )
-        await self._core.executor.execute(operation, call)
+        for each in (*before, operation, *after):
+            await self._core.executor.execute(each, call)
 
     async def _has_collection(self, name: str, call: Call) -> bool:
         from motorlite._operations.collections import FindCollection

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, Self, TypeVar
 
@@ -18,7 +19,7 @@ from motorlite._sessions.session import UNACKNOWLEDGED, Concerns, Session, newes
 from motorlite.errors import ConfigurationError, InvalidOperation
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Iterator
     from types import TracebackType
 
     from motorlite._base.deadline import Deadline
@@ -50,6 +51,16 @@ def _innermost() -> BoundSession[Any] | None:
     while block is not None and block not in BOUND:
         block = block.outer
     return block
+
+
+@contextmanager
+def unbound() -> Iterator[None]:
+    """Keep the driver's own operations in a ``with`` block out of the session that the caller's `bind` has set."""
+    token = _bound.set(None)
+    try:
+        yield
+    finally:
+        _bound.reset(token)
 
 
 class AsyncClientSession(SessionTransactions, Generic[ClientT_co]):

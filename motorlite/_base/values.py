@@ -67,6 +67,8 @@ class ServerFacts:
     max_bson_object_size: int = 16 * 1024 * 1024
     max_message_size: int = 48_000_000
     max_write_batch_size: int = 100_000
+    # Bytes of the writes in one command, except for a single one. Automatic encryption lowers it.
+    max_batch_bytes: int = 48_000_000
     is_standalone: bool = False
     is_mongos: bool = False
     is_load_balanced: bool = False

@@ -42,11 +42,12 @@ from motorlite.read_preferences import ReadPreference
 from motorlite.retry import RetryBudget
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from motorlite._base.values import Address
     from motorlite._connection.establish import EstablishmentError
-    from motorlite._net.runtime import Runtime
+    from motorlite._net.runtime import Connector, Runtime
+    from motorlite._net.tls import TLSContext
     from motorlite._operations.cursors import LostCursor
     from motorlite._options.options import ClientOptions
     from motorlite._sessions.session import Session
@@ -62,6 +63,15 @@ T = TypeVar("T")
 
 # Time limit of endSessions at close, seconds.
 _END_SESSIONS_LIMIT = 1.0
+
+
+def _publishers(options: ClientOptions, dependencies: Dependencies) -> Publishers:
+    if not dependencies.is_observed:
+        # Only that a server is unreachable.
+        return make_publishers((), logging_enabled=lambda name: name == "motorlite.client")
+    length = max_document_length(read_environment(LENGTH_VARIABLES))
+    listeners = (*options.event_listeners, *optional.tracing_listeners(options, read_environment(VARIABLES)))
+    return make_publishers(listeners, max_document_length=length)
 
 
 class Core:
@@ -93,11 +103,11 @@ class Core:
         # Created here, so that an unusable file fails in the constructor call that names it.
         self._tls = optional.tls_context(options)
         self._compressors = optional.compressors(options)
+        # Encrypts commands and decrypts replies; None: nothing does.
+        self._encryption = optional.encryption(options, dependencies)
         self._libraries = settings.Libraries((options.driver_info,) if options.driver_info else ())
         self._dependencies = dependencies
-        length = max_document_length(read_environment(LENGTH_VARIABLES))
-        listeners = (*options.event_listeners, *optional.tracing_listeners(options, read_environment(VARIABLES)))
-        self._publishers: Publishers = make_publishers(listeners, max_document_length=length)
+        self._publishers: Publishers = _publishers(options, dependencies)
         self._begin()
         self._is_closed = False
         # Closed by the end of its event loop, not by the application.
@@ -317,6 +327,7 @@ class Core:
             on_lost_cursor=background.kill_opened,
             on_abandoned=background.kill_abandoned,
             admission=None if self._limits is None else self._limits.admission(runtime),
+            encryption=self._encryption,
         )
 
     # --- use ---
@@ -352,6 +363,23 @@ class Core:
     async def pause(self, until: float) -> None:
         """Wait until a loop time, or until the client closes."""
         await self.topology.pause(until)
+
+    def encrypted_fields(self, database: str, collection: str) -> Mapping[str, Any] | None:
+        """The collection's fields of queryable encryption, as the client's options have them."""
+        given = self._given.auto_encryption_opts
+        known = None if given is None else given.encrypted_fields_map
+        return None if known is None else known.get(f"{database}.{collection}")
+
+    @property
+    def runtime(self) -> Runtime:
+        """The event loop of the client, after its first operation."""
+        assert self._runtime is not None
+        return self._runtime
+
+    def connector(self, tls: TLSContext | None) -> Connector:
+        """Return what opens connections to other services than the deployment; None: without TLS."""
+        runtime, world = self.runtime, self._dependencies
+        return world.http(runtime) if tls is None else world.connector(runtime, tls, None)
 
     async def sleep(self, seconds: float) -> None:
         """Wait so many seconds."""
@@ -438,6 +466,8 @@ class Core:
         finally:
             self.topology.close(now=True)
             await self._background.host.close()
+            if self._encryption is not None:
+                await self._encryption.close(grace)
 
     async def _end_sessions(self) -> None:
         """End the server sessions (driver sessions specification, "endSessions"). Best effort: errors are ignored."""

@@ -47,6 +47,8 @@ class Dependencies:
     http: Callable[[Runtime], Connector] = _plain_connector
     date: Callable[[], str] = utc_date
     min_heartbeat_interval: float = MIN_HEARTBEAT_INTERVAL
+    # False: commands have values that must stay secret, so there are no events, traces and command messages.
+    is_observed: bool = True
 
 
 PRODUCTION = Dependencies()

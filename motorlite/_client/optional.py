@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from motorlite._client.dependencies import Dependencies
     from motorlite._client.statistics import Limits
     from motorlite._connection.authenticate import Authenticator
+    from motorlite._execution.encrypting import Encryption
     from motorlite._net.runtime import Host, Runtime
     from motorlite._net.tls import TLSContext
     from motorlite._options.options import ClientOptions
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from motorlite.monitoring import CircuitBreakerEvent
 
 _EXPORTER: Final = "motorlite.exporters.opentelemetry._tracing:tracing_listeners"
+_ENCRYPTION: Final = "motorlite._encryption.automatic:AutomaticEncryption"
 _MISSING: Final = "tracing needs the package opentelemetry-api: pip install 'motorlite[opentelemetry]'"
 
 
@@ -50,6 +52,22 @@ def tls_context(options: ClientOptions) -> TLSContext | None:
     from motorlite._net.tls import make_context
 
     return make_context(options.tls)
+
+
+def encryption(options: ClientOptions, world: Dependencies) -> Encryption | None:
+    """Return what encrypts the client's commands and decrypts their replies; None without `auto_encryption_opts`.
+
+    Raises:
+        ConfigurationError: The library for it is not installed.
+        EncryptionError: It refuses the options.
+    """
+    if options.auto_encryption_opts is None:
+        return None
+    from pkgutil import resolve_name
+
+    # It has clients of its own, so it stands above the client, as a plug-in.
+    encryption: Encryption = resolve_name(_ENCRYPTION)(options, world)
+    return encryption
 
 
 def compressors(options: ClientOptions) -> tuple[Compressor, ...]:

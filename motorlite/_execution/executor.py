@@ -7,6 +7,7 @@ Select a server, check out a connection, let `Sender` send the command, report t
 from __future__ import annotations
 
 from contextlib import contextmanager
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from motorlite._execution.acquiring import Deployment
     from motorlite._execution.admission import AdmissionSteps
     from motorlite._execution.building import CommandDefaults
+    from motorlite._execution.encrypting import Encryption
     from motorlite._execution.reports import Reports
     from motorlite._operations.contract import Call, CursorReply, Operation
     from motorlite._retry.decision import RetrySettings
@@ -67,6 +69,7 @@ class Executor:
         on_lost_cursor: Callable[[Address, Mapping[str, Any]], None],
         on_abandoned: Callable[[Address, str], None],
         admission: AdmissionSteps | None = None,
+        encryption: Encryption | None = None,
     ) -> None:
         self._deployment = deployment
         # Rate limits, breakers and concurrency limits; None if none is configured.
@@ -75,7 +78,12 @@ class Executor:
         builder = CommandBuilder(sessions, limits, retry_writes=settings.retry_writes, api_declaration=api_declaration)
         # Learns the cluster time from a reply.
         self.gossip: Callable[[Mapping[str, Any]], None] = builder.gossip
-        self._sender = Sender(
+        make_sender: Callable[..., Sender] = Sender
+        if encryption is not None:
+            from motorlite._execution.encrypting import EncryptingSender
+
+            make_sender = partial(EncryptingSender, encryption)
+        self._sender = make_sender(
             builder,
             limits,
             reports,

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import socket
 import ssl
+import threading
 import time
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Any, Final
 
 from motorlite._net.failures import describe
 from motorlite._net.tls import make_context
@@ -19,13 +21,20 @@ if TYPE_CHECKING:
     from motorlite._options.options import TLSOptions
 
 
+_FAMILIES: Final[dict[str, int]] = {
+    "IPv4": socket.AF_INET,
+    "IPv6": socket.AF_INET6,
+    "Unix": getattr(socket, "AF_UNIX", -1),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """What became of a TCP connection to one IP address.
+    """What became of a connection to one address.
 
     Attributes:
-        ip: The address.
-        family: ``"IPv4"`` or ``"IPv6"``.
+        ip: The address, or the path of a socket of Unix.
+        family: ``"IPv4"``, ``"IPv6"`` or ``"Unix"``.
         seconds: How long the connection, or its failure, took.
         error: ``"refused"``, ``"timeout"``, another error's text, or None if there was a connection.
         where: What `socket.connect` takes.
@@ -59,20 +68,36 @@ class TLSLook:
     is_closed: bool = False
 
 
-def resolve(host: str, port: int) -> list[tuple[str, str, Any]]:
+def resolve(host: str, port: int, timeout: float) -> list[tuple[str, str, Any]]:
     """Return family, IP address and socket address of each address of a host.
 
     Raises:
+        TimeoutError: there is no answer in time.
         OSError: the name cannot be resolved.
         UnicodeError: the name cannot be written in DNS.
     """
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    names = {socket.AF_INET: "IPv4", socket.AF_INET6: "IPv6"}
+    answers: SimpleQueue[list[Any] | OSError | UnicodeError] = SimpleQueue()
+
+    def ask() -> None:
+        try:
+            answers.put(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+        except (OSError, UnicodeError) as error:
+            answers.put(error)
+
+    # The resolver cannot be interrupted. No program waits for the end of a daemon, as it does for threads of a pool.
+    threading.Thread(target=ask, name="motorlite doctor", daemon=True).start()
+    try:
+        found = answers.get(timeout=timeout)
+    except Empty:
+        raise TimeoutError(f"no answer within {timeout:g} s") from None
+    if isinstance(found, Exception):
+        raise found
+    names: dict[int, str] = {family: name for name, family in _FAMILIES.items()}
     return [(names[family], str(where[0]), where) for family, _, _, _, where in found if family in names]
 
 
 def reach(family: str, ip: str, where: Any, timeout: float) -> Reached:
-    """Open a TCP connection and close it."""
+    """Open a connection and close it."""
     started = time.perf_counter()
     try:
         _open(family, where, timeout).close()
@@ -88,7 +113,7 @@ def reach(family: str, ip: str, where: Any, timeout: float) -> Reached:
 
 
 def _open(family: str, where: Any, timeout: float) -> socket.socket:
-    sock = socket.socket(socket.AF_INET if family == "IPv4" else socket.AF_INET6, socket.SOCK_STREAM)
+    sock = socket.socket(_FAMILIES[family], socket.SOCK_STREAM)
     try:
         sock.settimeout(timeout)
         sock.connect(where)

@@ -493,7 +493,7 @@ class BulkBatch(Operation["Document | None"]):
         # acknowledgement, that would go unnoticed.
         allowance = STATEMENT_ALLOWANCE if is_acknowledged(self._write_concern) else 0
         largest = min(facts.max_bson_object_size + allowance, available)
-        room = min(available, MAX_SIZE)
+        room = min(available, facts.max_batch_bytes, MAX_SIZE)
         most = min(facts.max_write_batch_size, MAX_STATEMENTS, len(run.statements) - start)
         sizes = [*map(len, islice(run.encoded, most))]
         ends = [*accumulate(sizes)]

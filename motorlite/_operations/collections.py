@@ -9,6 +9,7 @@ from motorlite._operations.commands import VerbatimCommand
 from motorlite._operations.common import (
     AdministrativeCommand,
     AdministrativeWrite,
+    Needs,
     ReadCommand,
     ReadOptions,
     SearchOptions,
@@ -44,9 +45,10 @@ class Create(AdministrativeWrite):
         collection: str,
         *,
         options: Mapping[str, Any] | None = None,
+        needs: Needs = (),
         **common: Unpack[WriteOptions],
     ) -> None:
-        super().__init__(database, {"create": collection, **(options or {})}, **common)
+        super().__init__(database, {"create": collection, **(options or {})}, needs=needs, **common)
 
 
 class Drop(AdministrativeWrite):

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from motorlite._options.tracing import TracingOptions
     from motorlite.driver_info import DriverInfo
+    from motorlite.encryption_options import AutoEncryptionOpts
     from motorlite.overload.breaker import CircuitBreaker
     from motorlite.overload.concurrency import ConcurrencyLimit
     from motorlite.overload.rate_limit import RateLimit
@@ -136,6 +137,7 @@ class ClientKeywords(TypedDict, total=False):
     pause_garbage_collector: bool
     # The client
     event_listeners: Sequence[Any] | None
+    auto_encryption_opts: AutoEncryptionOpts | None
     tracing: TracingOptions | Mapping[str, Any] | None
 
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from motorlite._options.tracing import TracingOptions
     from motorlite._options.uri import Note
     from motorlite.driver_info import DriverInfo
+    from motorlite.encryption_options import AutoEncryptionOpts
     from motorlite.overload.breaker import CircuitBreaker
     from motorlite.overload.concurrency import ConcurrencyLimit
     from motorlite.overload.rate_limit import RateLimit
@@ -247,6 +248,7 @@ class ClientOptions:
     server_api: ServerApi | None
     event_listeners: tuple[Any, ...]
     tracing: TracingOptions | None
+    auto_encryption_opts: AutoEncryptionOpts | None
     server_selector: Callable[[list[Any]], list[Any]] | None
     proxy: ProxyOptions | None
     connect: bool | None

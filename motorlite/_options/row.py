@@ -143,6 +143,14 @@ def instance_of(kind: type[object]) -> Parser:
     return parse
 
 
+def auto_encryption(value: object) -> object:
+    """Parse an AutoEncryptionOpts."""
+    # Imported with the first client that has the option.
+    from motorlite.encryption_options import AutoEncryptionOpts
+
+    return instance_of(AutoEncryptionOpts)(value)
+
+
 def integer(least: int, most: int = MAX_INT32) -> Parser:
     """Return a parser for an integer in a range (URI options specification: 32 bits unless stated otherwise)."""
 

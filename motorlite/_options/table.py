@@ -21,6 +21,7 @@ from motorlite._options.row import (
     Values,
     any_text,
     app_name,
+    auto_encryption,
     boolean,
     compressors,
     event_listeners,
@@ -425,6 +426,13 @@ SECTIONS: Final[Mapping[str, tuple[Option, ...]]] = {
             "event_listeners",
         ),
         keyword_option(
+            "auto_encryption_opts",
+            Values(auto_encryption, "a motorlite.encryption_options.AutoEncryptionOpts"),
+            "Encrypt and decrypt fields in the client; see [Encryption](encryption.md).",
+            None,
+            "auto_encryption_opts",
+        ),
+        keyword_option(
             "tracing",
             Values(
                 tracing_options,
@@ -480,7 +488,6 @@ _FOREIGN: Final = {
     "ssl_match_hostname": "use tlsAllowInvalidHostnames",
     "ssl_crlfile": "use tlsCRLFile",
     "io_loop": "a client belongs to the event loop that runs at its first operation",
-    "auto_encryption_opts": "client-side field-level encryption is not supported",
     "socketkeepalive": "it is always on",
 }
 _COMPARABLE: Final = {name.replace("_", ""): option.name for name, option in BY_NAME.items()}

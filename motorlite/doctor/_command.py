@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import io
+import os
 import sys
 from typing import TYPE_CHECKING, Final
 
 from motorlite.doctor._examination import Examination, Wishes
 from motorlite.doctor._finding import TITLES, exit_status
-from motorlite.doctor._rendering import make_rendering
+from motorlite.doctor._rendering import CRASHED, INTERRUPTED, make_rendering
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
         def __call__(self, coroutine: Coroutine[Any, Any, object], /) -> object: ...
 
 
-INTERRUPTED: Final = 130
 _LONGEST: Final = 600.0
 
 _DESCRIPTION: Final = """\
@@ -66,16 +66,22 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 def main(arguments: Sequence[str], run: Run) -> int:
     """Run the command, and return its exit status."""
     options = parse(arguments)
-    uri = sys.stdin.readline().strip() if options.uri == "-" else options.uri
     if isinstance(sys.stdout, io.TextIOWrapper):
         # Names in certificates and errors may have characters that a terminal cannot show.
         sys.stdout.reconfigure(errors="backslashreplace")
     rendering = make_rendering(sys.stdout, as_json=options.json)
     examination = Examination(rendering.report, rendering.waiting, Wishes(options.timeout, write=options.write))
+    status = CRASHED
     try:
-        run(examination.run(uri))
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    finally:
-        rendering.end(examination.findings)
-    return exit_status(examination.findings)
+        try:
+            uri = sys.stdin.readline().strip() if options.uri == "-" else options.uri
+            run(examination.run(uri))
+            status = exit_status(examination.findings)
+        except KeyboardInterrupt:
+            status = INTERRUPTED
+        finally:
+            rendering.end(examination.findings, status)
+    except BrokenPipeError:
+        # The reader of the output has had enough. Python would complain about what is left in the buffer.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return status

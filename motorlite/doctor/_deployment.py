@@ -1,24 +1,26 @@
-"""Pure: judges what servers say: hello, authentication, access, round trips, limits, and the choice between them."""
+"""Pure: judges what servers say: hello, authentication, round trips, limits, and the choice between them."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from motorlite._base.values import format_address
 from motorlite._connection.handshake import incompatibility, server_type
 from motorlite._topology.selection import WRITABLE, describe_failure, describe_selector, suitable_servers
-from motorlite.doctor._finding import Finding, Severity, Step
-from motorlite.errors import ConfigurationError
+from motorlite.doctor._finding import Finding, Severity, Step, failed
+from motorlite.doctor._reading import texts, whole
+from motorlite.errors import ConfigurationError, ConnectionFailure, NetworkTimeout, OperationFailure, ProtocolError
 from motorlite.topology_description import ServerType
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from motorlite._base.values import Address, ServerFacts
     from motorlite._options.options import ClientOptions
     from motorlite._topology.topology_description import TopologyDescription
+    from motorlite.errors import PyMongoError
 
-_UNAUTHORIZED: Final = 13
 _AUTHENTICATION_FAILED: Final = 18
 # Seconds. Leases, tokens and certificates begin to fail when clocks differ by more.
 _CLOCK_TOLERANCE: Final = 5.0
@@ -28,15 +30,20 @@ _MONITOR_CONNECTIONS: Final = 2
 _OTHER_FILES: Final = 64
 
 
-def no_hello(server: str, problem: str, *, is_plain: bool, is_silent: bool) -> Finding:
+def no_hello(server: str, problem: PyMongoError, *, is_plain: bool) -> Finding:
     """The server accepted the connection, and did not say hello."""
-    if is_silent:
+    if isinstance(problem, NetworkTimeout):
         advice = "what listens there may be no MongoDB server, or a firewall, proxy or frozen server swallows the data"
-    elif is_plain:
+    elif isinstance(problem, ProtocolError):
+        advice = "what listens there is no MongoDB server: check the host and the port"
+    elif isinstance(problem, ConfigurationError):
+        advice = "correct the options of the connection string"
+    elif is_plain and isinstance(problem, ConnectionFailure):
         advice = "a server that requires TLS closes connections without it: set tls=true; or it is no MongoDB server"
     else:
         advice = "the server's log says why it refuses"
-    return Finding(Step.HELLO, Severity.ERROR, problem, advice, server)
+    text = str(problem.args[0]) if isinstance(problem, OperationFailure) else str(problem)
+    return Finding(Step.HELLO, Severity.ERROR, text, advice, server)
 
 
 def judge_hello(
@@ -54,13 +61,14 @@ def judge_hello(
     words = [f"MongoDB {version}" if version else f"wire version {facts.max_wire_version}", kind.value]
     if name:
         words.append(f"of the set {name!r}")
-    agreed = [each for each in compressors if each in (reply.get("compression") or ())]
+    offered = texts(reply.get("compression"))
+    agreed = [each for each in compressors if each in offered]
     if compressors:
         words.append(f"compressor {agreed[0]}" if agreed else "no common compressor")
     found = {
         "type": kind.value,
         "set_name": name,
-        "hosts": [*reply.get("hosts", ()), *reply.get("passives", ())],
+        "hosts": [*texts(reply.get("hosts")), *texts(reply.get("passives"))],
         "min_wire_version": facts.min_wire_version,
         "max_wire_version": facts.max_wire_version,
         "version": version or None,
@@ -94,7 +102,7 @@ def unlisted(server: str, members: Sequence[str]) -> Finding:
     )
 
 
-# --- authentication and access ---
+# --- authentication ---
 
 
 def judge_authentication(
@@ -126,23 +134,6 @@ def judge_authentication(
     else:
         advice = "the server's log says why"
     return Finding(Step.AUTHENTICATION, Severity.ERROR, text, advice, server, facts)
-
-
-def judge_command(server: str, what: str, namespace: str, reply: Mapping[str, Any], roles: Sequence[str]) -> Finding:
-    """The outcome of a ping, a find or a write."""
-    if reply.get("ok") == 1 and not reply.get("writeErrors"):
-        return Finding(Step.ACCESS, Severity.OK, f"{what} on {namespace} is permitted", "", server)
-    failure = (reply.get("writeErrors") or [reply])[0]
-    code, message = failure.get("code"), str(failure.get("errmsg", "no message"))[:300]
-    if code == _UNAUTHORIZED:
-        has = ", ".join(roles) or "no role"
-        needed = "readWrite" if what == "write" else "read"
-        database = namespace.partition(".")[0]
-        advice = f"the connection has {has}: grant the role {needed} on {database!r}, or set username and password"
-    else:
-        advice = "the server's log says more"
-    text = f"{what} on {namespace} failed: {message} (code {code})"
-    return Finding(Step.ACCESS, Severity.ERROR, text, advice, server, {"code": code})
 
 
 # --- round trips, clock and limits ---
@@ -199,9 +190,9 @@ def judge_connections(server: str, connections: Mapping[str, Any] | None, option
     if connections is None:
         text = "the server's connections are not known: serverStatus needs the role clusterMonitor"
         return Finding(Step.LIMITS, Severity.NOTE, text, "", server)
-    current, available = connections.get("current", 0), connections.get("available", 0)
+    current, available = whole(connections.get("current")), whole(connections.get("available"))
     facts = {"current": current, "available": available}
-    text = f"the server has {current} connections and room for {available} more"
+    text = f"the server has {current} connection{'s' * (current != 1)} and room for {available} more"
     if options.max_pool_size > available:
         advice = f"one client may open {options.max_pool_size}: lower maxPoolSize, or raise the server's limit"
         return Finding(Step.LIMITS, Severity.WARNING, text, advice, server, facts)
@@ -213,7 +204,13 @@ def judge_connections(server: str, connections: Mapping[str, Any] | None, option
 
 def judge_selection(topology: TopologyDescription, options: ClientOptions) -> Iterator[Finding]:
     """Whether a server is there for reads by the read preference, and for writes."""
-    for selector, what in ((options.read_preference, "reads"), (WRITABLE, "writes")):
+    wanted = ((options.read_preference, "reads"), (WRITABLE, "writes"))
+    if not topology.has_known_servers:
+        names = ", ".join(map(format_address, topology.server_descriptions()))
+        text = f"there is no server for reads and writes: {f'{names} did not say hello' if names else 'none is left'}"
+        yield Finding(Step.SELECTION, Severity.ERROR, text, "see the steps above", facts={"reads": [], "writes": []})
+        return
+    for selector, what in wanted:
         try:
             found = suitable_servers(
                 topology,
@@ -227,7 +224,8 @@ def judge_selection(topology: TopologyDescription, options: ClientOptions) -> It
             continue
         if found:
             servers = [format_address(server.address) for server in found]
-            text = f"{what} ({describe_selector(selector)}) would go to {', '.join(servers)}"
+            by = "" if selector is WRITABLE else f" ({describe_selector(selector)})"
+            text = f"{what}{by} would go to {', '.join(servers)}"
             yield Finding(Step.SELECTION, Severity.OK, text, facts={what: servers})
         else:
             yield _none_selected(topology, options, selector, what)
@@ -235,8 +233,6 @@ def judge_selection(topology: TopologyDescription, options: ClientOptions) -> It
 
 def _none_selected(topology: TopologyDescription, options: ClientOptions, selector: Any, what: str) -> Finding:
     text = describe_failure(topology, selector)
-    if not topology.has_known_servers:
-        return Finding(Step.SELECTION, Severity.ERROR, text, "see the steps above")
     if selector is WRITABLE:
         # Reading from a single secondary is what some clients want.
         severity = Severity.NOTE if options.direct_connection else Severity.ERROR
@@ -249,3 +245,15 @@ def _none_selected(topology: TopologyDescription, options: ClientOptions, select
         else "choose another read preference, or start the missing members"
     )
     return Finding(Step.SELECTION, Severity.ERROR, text, advice, facts={what: []})
+
+
+def weighed(problems: Iterable[Finding], selection: Sequence[Finding]) -> Iterator[Finding]:
+    """Problems of single servers are only warnings if a client can do its work with the others."""
+    chosen = {server for each in selection for servers in each.facts.values() for server in servers}
+    works = not failed(selection)
+    for each in problems:
+        if works and each.server not in chosen:
+            advice = f"clients do their work without this server; {each.advice}"
+            yield replace(each, severity=Severity.WARNING, advice=advice)
+        else:
+            yield each

@@ -26,16 +26,18 @@ from motorlite._connection.handshake import MAX_HELLO_SIZE, hello_document, pars
 from motorlite._connection.metadata import ENVIRONMENT_VARIABLES
 from motorlite._net import probe
 from motorlite._net.host import read_environment, read_platform_facts
-from motorlite._net.runtime import WaitTimeout
 from motorlite._options import srv as records
 from motorlite._options.options import client_options, shown_secret, with_srv_records
 from motorlite._topology.server_description import ServerDescription
 from motorlite._wire.frames import FrameReader, ReceiveBuffer
+from motorlite.doctor import _access as access
 from motorlite.doctor import _configuration as configuration
 from motorlite.doctor import _deployment as deployment
 from motorlite.doctor import _network as network
+from motorlite.doctor._access import COLLECTION, DEFAULT_DATABASE
 from motorlite.doctor._finding import Finding, Secrets, Severity, Step, failed
-from motorlite.errors import ConfigurationError, NetworkTimeout, OperationFailure, PyMongoError
+from motorlite.doctor._reading import document
+from motorlite.errors import AutoReconnect, ConfigurationError, OperationFailure, PyMongoError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -52,7 +54,6 @@ Report: TypeAlias = Callable[[Finding], None]
 PINGS: Final = 20
 # More servers than any replica set has (50), and enough for most lists of mongos.
 MOST_SERVERS: Final = 60
-COLLECTION: Final = "motorlite_doctor"
 _EPOCH: Final = datetime(1970, 1, 1)  # as bson decodes times
 
 
@@ -168,13 +169,33 @@ class _Visits:
         environment = read_environment(ENVIRONMENT_VARIABLES)
         # Of the server that was greeted last.
         self._clock: Finding | None = None
+        self._greeted: set[str] = set()
+        # The errors of single servers.
+        self._problems: list[Finding] = []
         self._metadata = Libraries(()).metadata(self._platform, environment, options.app_name)
 
     def _until(self) -> float:
         return self._runtime.now() + self._owner.wishes.timeout
 
     async def run(self) -> None:
-        owner, seeds = self._owner, frozenset(self._options.seeds)
+        owner = self._owner
+        try:
+            await self._visit_all()
+        finally:
+            # Also after Ctrl-C.
+            selection = list(deployment.judge_selection(self._topology, self._options))
+            owner.add(deployment.weighed(self._problems, selection))
+        members = self._topology.server_descriptions()
+        if self._topology.replica_set_name is not None and self._topology.has_known_servers:
+            names = [format_address(each) for each in members]
+            for seed in map(format_address, self._options.seeds):
+                if seed not in names and seed in self._greeted and not self._has_problem(seed):
+                    owner.add([deployment.unlisted(seed, names)])
+        owner.add([deployment.judge_files(self._options, max(len(members), 1), probe.open_files_limit())])
+        owner.add(selection)
+
+    async def _visit_all(self) -> None:
+        seeds = frozenset(self._options.seeds)
         visited: set[Address] = set()
         while len(visited) < MOST_SERVERS:
             known = self._topology.server_descriptions()
@@ -184,33 +205,39 @@ class _Visits:
                 break
             visited.add(address)
             await self._visit(address, is_from_set=address not in seeds)
-        members = self._topology.server_descriptions()
-        if self._topology.replica_set_name is not None and self._topology.has_known_servers:
-            names = [format_address(each) for each in members]
-            reached = {each.server for each in owner.findings if each.step is Step.HELLO}
-            for seed in map(format_address, self._options.seeds):
-                if seed not in names and seed in reached and not self._has_error(seed):
-                    owner.add([deployment.unlisted(seed, names)])
-        owner.add([deployment.judge_files(self._options, max(len(members), 1), probe.open_files_limit())])
-        owner.add(deployment.judge_selection(self._topology, self._options))
 
-    def _has_error(self, server: str) -> bool:
-        return failed(each for each in self._owner.findings if each.server == server)
+    def _add(self, findings: Iterable[Finding]) -> bool:
+        """Report what was found at one server, but keep errors; returns whether there are none.
+
+        How bad they are depends on the other servers.
+        """
+        found = list(findings)
+        self._owner.add(each for each in found if each.severity is not Severity.ERROR)
+        self._problems += (each for each in found if each.severity is Severity.ERROR)
+        return not failed(found)
+
+    def _has_problem(self, server: str) -> bool:
+        return any(each.server == server for each in self._problems)
 
     async def _visit(self, address: Address, *, is_from_set: bool) -> None:
         owner, server = self._owner, format_address(address)
-        if not await self._look_at_network(address, is_from_set=is_from_set):
-            return
-        owner.waiting(f"{server}: hello")
-        connection = await self._greet(address)
-        if connection is None:
-            return
+        if await self._look_at_network(address, is_from_set=is_from_set):
+            owner.waiting(f"{server}: hello")
+            connection = await self._greet(address)
+            if connection is not None:
+                await self._converse(connection, server)
+                return
+        # What the last step says of it in its list of servers.
+        reason = AutoReconnect(next(each.text for each in self._problems if each.server == server))
+        self._topology = self._topology.apply(ServerDescription.unknown(address, error=reason))
+
+    async def _converse(self, connection: Connection, server: str) -> None:
         try:
             if await self._judge_hello(connection) and await self._authenticate(connection):
                 await self._try_commands(connection)
         except PyMongoError as error:
             text = f"the connection failed: {error}"
-            owner.add([Finding(Step.ACCESS, Severity.ERROR, text, "the server's log says why", server)])
+            self._add([Finding(Step.ACCESS, Severity.ERROR, text, "the server's log says why", server)])
         finally:
             connection.close()
 
@@ -220,25 +247,23 @@ class _Visits:
         owner, options, server = self._owner, self._options, format_address(address)
         host, port = address
         if port is None:
-            return True  # a socket of Unix
+            attempt = partial(probe.reach, "Unix", host, host, owner.wishes.timeout)
+            return self._add(network.judge_socket_file(server, await self._runtime.run_in_thread(attempt)))
         if options.proxy is not None:
             owner.add([self._by_proxy(server)])
             host, port = options.proxy.host, options.proxy.port
         owner.waiting(f"{server}: looking up the addresses of {host}")
         try:
-            found = await self._runtime.run_in_thread(partial(probe.resolve, host, port), self._until())
+            found = await self._runtime.run_in_thread(partial(probe.resolve, host, port, owner.wishes.timeout))
         except (OSError, UnicodeError) as error:
-            return owner.add([network.unresolved(server, str(error), is_from_set=is_from_set)])
-        except WaitTimeout:
-            problem = f"no answer within {owner.wishes.timeout:g} s"
-            return owner.add([network.unresolved(server, problem, is_from_set=is_from_set)])
+            return self._add([network.unresolved(server, str(error), is_from_set=is_from_set)])
         reached = []
         for family, ip, where in found:
             owner.waiting(f"{server}: TCP connection to {ip}")
             attempt = partial(probe.reach, family, ip, where, owner.wishes.timeout)
             reached.append(await self._runtime.run_in_thread(attempt))
         in_container = self._platform.is_docker
-        if not owner.add(
+        if not self._add(
             network.judge_addresses(server, reached, is_from_set=is_from_set, is_in_container=in_container)
         ):
             return False
@@ -257,9 +282,9 @@ class _Visits:
         owner.waiting(f"{server}: TLS handshake")
         look = await self._runtime.run_in_thread(partial(probe.look_at_tls, reached, host, tls, owner.wishes.timeout))
         try:
-            return owner.add(network.judge_tls(server, look, tls, probe.wall_clock()))
+            return self._add(network.judge_tls(server, look, tls, probe.wall_clock()))
         except ValueError as error:
-            return owner.add(
+            return self._add(
                 [Finding(Step.TLS, Severity.WARNING, f"the certificate cannot be read: {error}", "", server)]
             )
 
@@ -293,9 +318,9 @@ class _Visits:
         except PyMongoError as error:
             if connection is not None:
                 connection.close()
-            is_silent = isinstance(error, NetworkTimeout)
-            self._owner.add([deployment.no_hello(server, str(error), is_plain=self._tls is None, is_silent=is_silent)])
+            self._add([deployment.no_hello(server, error, is_plain=self._tls is None)])
             return None
+        self._greeted.add(server)
         self._topology = self._topology.apply(seen)
         return connection
 
@@ -312,7 +337,7 @@ class _Visits:
         reply, address = connection.handshake.reply, connection.address
         built = await self._command(connection, "admin", {"buildInfo": 1})
         version = str(built.get("version", "")) if built.get("ok") == 1 else ""
-        return self._owner.add(
+        return self._add(
             deployment.judge_hello(address, reply, connection.facts, self._options, self._compressors, version)
         )
 
@@ -324,7 +349,7 @@ class _Visits:
 
     async def _authenticate(self, connection: Connection) -> bool:
         authenticator, address = self._authenticator, connection.address
-        if authenticator is None:
+        if authenticator is None or connection.handshake.is_arbiter:  # arbiters know no users
             return True
         server = format_address(address)
         self._owner.waiting(f"{server}: authentication")
@@ -338,33 +363,48 @@ class _Visits:
             code = error.code if isinstance(error, OperationFailure) else None
         mechanisms = connection.handshake.sasl_supported_mechs
         finding = deployment.judge_authentication(server, mechanisms, self._options, problem, code)
-        return self._owner.add([finding])
+        return self._add([finding])
 
     async def _try_commands(self, connection: Connection) -> None:
         owner, server = self._owner, format_address(connection.address)
         connection.expect_replies()
         owner.waiting(f"{server}: ping")
         reply = await self._command(connection, "admin", {"ping": 1})
-        if not owner.add([deployment.judge_command(server, "ping", "admin", reply, ())]):
+        if not self._add([access.judge_command(server, "ping", "admin", reply, ())]):
             return
         if connection.handshake.is_arbiter:
             return
-        roles = await self._roles(connection)
-        database = self._options.database or "test"
-        namespace = f"{database}.{COLLECTION}"
+        roles = access.Roles(await self._command(connection, "admin", {"connectionStatus": 1, "showPrivileges": True}))
         owner.waiting(f"{server}: find")
-        find = {"find": COLLECTION, "limit": 1, "singleBatch": True, "$readPreference": {"mode": "primaryPreferred"}}
-        reply = await self._command(connection, database, find)
-        owner.add([deployment.judge_command(server, "find", namespace, reply, roles)])
+        self._add([await self._find(connection, server, roles)])
         is_writable = ServerDescription.from_hello(
             connection.address, connection.handshake.reply, round_trip_time=None, min_round_trip_time=0.0, now=0.0
         ).is_writable
         if owner.wishes.write and is_writable:
-            await self._write(connection, server, database, roles)
+            await self._write(connection, server, roles)
         await self._measure(connection, server)
         status = await self._command(connection, "admin", {"serverStatus": 1, "repl": 0, "metrics": 0, "locks": 0})
-        connections = status.get("connections") if status.get("ok") == 1 else None
+        connections = document(status.get("connections")) or None
         owner.add([deployment.judge_connections(server, connections, self._options)])
+
+    async def _find(self, connection: Connection, server: str, roles: access.Roles) -> Finding:
+        """Read from the doctor's collection, which need not exist, or else from one that the roles permit."""
+
+        async def find(database: str, collection: str) -> Mapping[str, Any]:
+            command = {"find": collection, "limit": 1, "singleBatch": True}
+            preference = {"$readPreference": {"mode": "primaryPreferred"}}
+            return await self._command(connection, database, {**command, **preference})
+
+        named = self._options.database
+        database = named or DEFAULT_DATABASE
+        namespace = f"{database}.{COLLECTION}"
+        reply = await find(database, COLLECTION)
+        if not access.is_refused(reply):
+            return access.judge_command(server, "find", namespace, reply, roles.names)
+        place = roles.place(database, "find")
+        if place is None:
+            return access.judge_refused_find(server, namespace, reply, roles)
+        return access.judge_other_find(server, named, place, await find(*place), roles)
 
     async def _measure(self, connection: Connection, server: str) -> None:
         self._owner.waiting(f"{server}: {PINGS} round trips")
@@ -377,18 +417,15 @@ class _Visits:
         if self._clock is not None:
             self._owner.add([self._clock])
 
-    async def _roles(self, connection: Connection) -> list[str]:
-        reply = await self._command(connection, "admin", {"connectionStatus": 1})
-        found = reply.get("authInfo", {}).get("authenticatedUserRoles", ())
-        return [f"{role.get('role')} on {role.get('db')!r}" for role in found]
-
-    async def _write(self, connection: Connection, server: str, database: str, roles: list[str]) -> None:
+    async def _write(self, connection: Connection, server: str, roles: access.Roles) -> None:
         """Insert a document into a collection of the doctor's, and delete it."""
         self._owner.waiting(f"{server}: write")
-        identifier = ObjectId()
+        database, identifier = self._options.database or DEFAULT_DATABASE, ObjectId()
+        namespace = f"{database}.{COLLECTION}"
         insert = {"insert": COLLECTION, "documents": [{"_id": identifier}]}
-        reply = await self._command(connection, database, insert)
-        finding = deployment.judge_command(server, "write", f"{database}.{COLLECTION}", reply, roles)
-        if self._owner.add([finding]):
+        finding = access.judge_write(server, namespace, await self._command(connection, database, insert), roles)
+        self._add([finding])
+        if finding.severity is Severity.OK:
             delete = {"delete": COLLECTION, "deletes": [{"q": {"_id": identifier}, "limit": 1}]}
-            await self._command(connection, database, delete)
+            reply = await self._command(connection, database, delete)
+            self._add(access.judge_removal(server, namespace, identifier, reply))

@@ -23,6 +23,8 @@ _NOT_YET_VALID: Final = 9
 _EXPIRED: Final = 10
 _UNTRUSTED: Final = frozenset({2, 18, 19, 20, 21})
 _WRONG_NAME: Final = frozenset({62, 64})
+# OpenSSL's reason for a peer that does not speak TLS.
+_IN_THE_CLEAR: Final = "WRONG_VERSION_NUMBER"
 
 FROM_CONFIGURATION: Final = (
     "the name is from the replica set's configuration (rs.conf()), which clients follow: make it resolvable and "
@@ -65,6 +67,15 @@ def judge_addresses(
             else "clients try the other address too, and lose time: correct DNS, or let the server listen",
             server,
         )
+
+
+def judge_socket_file(server: str, reached: Reached) -> Iterator[Finding]:
+    """What became of a connection to a socket of Unix."""
+    if reached.error is None:
+        yield Finding(Step.ADDRESS, Severity.OK, "connection to the socket", "", server)
+    else:
+        advice = "check that mongod runs here, its net.unixDomainSocket.pathPrefix, and who may use the file"
+        yield Finding(Step.ADDRESS, Severity.ERROR, _words(reached), advice, server)
 
 
 def _words(reached: Reached) -> str:
@@ -159,4 +170,6 @@ def _refusal(look: TLSLook, own: Certificate | None, server: str) -> tuple[str, 
             "remove tls=true if the server has no TLS; otherwise the server's log says why it refuses "
             "(it may require tlsCertificateKeyFile)",
         )
+    if _IN_THE_CLEAR in (look.error or ""):
+        return "what answers does not speak TLS", "remove tls=true if the server has no TLS, or check host and port"
     return f"the handshake failed: {look.error}", "is TLS enabled on the server, and in a version from 1.2 on?"

@@ -26,6 +26,11 @@ _COLOURS: Final[Mapping[Severity, str]] = {
 }
 
 
+CRASHED: Final = 1
+INTERRUPTED: Final = 130
+_UNFINISHED: Final[Mapping[int, str]] = {CRASHED: "The doctor crashed", INTERRUPTED: "Interrupted"}
+
+
 class Rendering(Protocol):
     """Where findings go."""
 
@@ -35,13 +40,14 @@ class Rendering(Protocol):
     def report(self, finding: Finding) -> None:
         """A finding, as soon as it is there."""
 
-    def end(self, findings: Sequence[Finding]) -> None:
-        """The examination has ended."""
+    def end(self, findings: Sequence[Finding], status: int) -> None:
+        """The examination has ended; `status`: the exit status of the command."""
 
 
-def conclusion(findings: Sequence[Finding]) -> str:
+def conclusion(findings: Sequence[Finding], status: int) -> str:
     """The last line of a report."""
-    status = exit_status(findings)
+    if status in _UNFINISHED:
+        return f"{_UNFINISHED[status]} before the last step (exit status {status})"
     warnings = sum(each.severity is Severity.WARNING for each in findings)
     also = f"{warnings} warning{'s' * (warnings != 1)}"
     if status:
@@ -68,8 +74,8 @@ class Plain:
         if finding.advice:
             self._print(f"  {'':8}-> {finding.advice}")
 
-    def end(self, findings: Sequence[Finding]) -> None:
-        self._print(conclusion(findings))
+    def end(self, findings: Sequence[Finding], status: int) -> None:
+        self._print(conclusion(findings, status))
 
     def _print(self, line: str) -> None:
         print(line, file=self._out, flush=True)
@@ -87,11 +93,11 @@ class Json:
     def report(self, finding: Finding) -> None:
         """It is in the document."""
 
-    def end(self, findings: Sequence[Finding]) -> None:
-        status = exit_status(findings)
+    def end(self, findings: Sequence[Finding], status: int) -> None:
+        failed = exit_status(findings)
         document = {
             "exit_status": status,
-            "failed_step": Step(status).name.lower() if status else None,
+            "failed_step": Step(failed).name.lower() if failed else None,
             "findings": [finding.as_document() for finding in findings],
         }
         print(json.dumps(document, indent=2, default=str), file=self._out)
@@ -135,13 +141,13 @@ class Rich:
         grid.add_row(mark, text)
         self._console.print(grid)
 
-    def end(self, findings: Sequence[Finding]) -> None:
+    def end(self, findings: Sequence[Finding], status: int) -> None:
         from rich.panel import Panel
         from rich.text import Text
 
         self._status.stop()
-        colour = "red" if exit_status(findings) else "green"
-        self._console.print(Panel(Text(conclusion(findings)), border_style=colour, expand=False))
+        colour = "red" if status else "green"
+        self._console.print(Panel(Text(conclusion(findings, status)), border_style=colour, expand=False))
 
 
 def make_rendering(out: TextIO, *, as_json: bool) -> Rendering:

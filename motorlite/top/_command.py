@@ -6,7 +6,7 @@ import argparse
 import json
 import os
 import sys
-from contextlib import closing
+from contextlib import closing, nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
 from motorlite.exporters import _sockets
@@ -161,10 +161,15 @@ def _draw(lines: Iterator[bytes], *, is_once: bool) -> int:
     if is_once:
         console.print(screen(older, _read(next(lines))))
         return FINE
-    with Live(screen(None, older), console=console, screen=True, auto_refresh=False) as view:
+    # In a file or a pipe, one below the other: there is no screen to draw on again.
+    redrawn = Live(screen(None, older), console=console, screen=True, auto_refresh=False)
+    with redrawn if console.is_terminal else nullcontext() as view:
         for line in lines:
             newer = _read(line)
-            view.update(screen(older, newer), refresh=True)
+            if view is None:
+                console.print(screen(older, newer))
+            else:
+                view.update(screen(older, newer), refresh=True)
             older = newer
     return FINE
 

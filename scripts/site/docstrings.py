@@ -83,9 +83,9 @@ class Readable(griffe.Extension):
         self._errors = {name: f"{pkg.path}.errors.{name}" for name in pkg["errors"].classes}
         self._examples: dict[str, str] = {}
         for file, name in CLASSES.items():
-            self._examples[pkg[name].canonical_path] = f"\n\nIn the examples, {introduction(file)}\n"
+            self._examples[exported(pkg, name).canonical_path] = f"\n\nIn the examples, {introduction(file)}\n"
         for example in examples():
-            found = pkg[CLASSES[example.file]].all_members[example.method]
+            found = exported(pkg, CLASSES[example.file]).all_members[example.method]
             # Classes share methods: then there is an example for each of them.
             before = self._examples.get(found.canonical_path, "\n\n**Example:**\n")
             self._examples[found.canonical_path] = f"{before}\n```python\n{example.text}```\n"
@@ -104,6 +104,11 @@ class Readable(griffe.Extension):
         """Let a module find the errors that its docstrings name, so that the site links them."""
         for name in errors & (self._errors.keys() - thing.module.members.keys()):
             thing.module.set_member(name, griffe.Alias(name, self._errors[name], parent=thing.module))
+
+
+def exported(pkg: Module, name: str) -> Any:
+    """A public class that has examples."""
+    return pkg[name if name in pkg.members else f"encryption.{name}"]
 
 
 def _classes(thing: Object) -> Iterator[Class]:

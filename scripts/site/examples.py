@@ -22,6 +22,7 @@ CLASSES: Final = {
     "command_cursor": "AsyncCommandCursor",
     "change_stream": "AsyncChangeStream",
     "session": "AsyncClientSession",
+    "encryption": "AsyncClientEncryption",
 }
 
 

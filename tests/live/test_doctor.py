@@ -148,10 +148,46 @@ async def test_a_wrong_host_in_the_configuration_of_the_set() -> None:
         config["members"].append({"_id": 7, "host": wrong, "votes": 0, "priority": 0})
         server.command({"replSetReconfig": config, "force": True}, "admin")
         server.wait_for_primary()
-        status, errors, findings = await examine(server.uri)
-    assert status == Step.ADDRESS.value
-    assert "the name is from the replica set's configuration (rs.conf())" in errors
-    assert {each.server for each in findings if each.severity is Severity.ERROR} == {wrong}
+        status, _, findings = await examine(server.uri)
+        needed, errors, _ = await examine(f"{server.uri}&readPreference=secondary")
+    (warning,) = (each for each in findings if each.severity is Severity.WARNING)
+    assert (status, warning.server) == (0, wrong)
+    assert "the name is from the replica set's configuration (rs.conf())" in warning.advice
+    assert needed == Step.ADDRESS.value
+    assert f"{wrong} is Unknown" in errors
+
+
+async def test_a_secondary_that_is_down(replica_set3: LocalServer) -> None:
+    primary = replica_set3.wait_for_primary()
+    lost = next(address for address in replica_set3.addresses if address != primary)
+    replica_set3.kill(lost)
+    try:
+        status, errors, findings = await examine(replica_set3.uri)
+    finally:
+        replica_set3.restore()
+    assert (status, errors) == (0, "")
+    (warning,) = (each for each in findings if each.severity is Severity.WARNING)
+    assert warning.server == f"{lost[0]}:{lost[1]}"
+    assert "connection refused" in warning.text
+    assert "clients do their work without this server" in warning.advice
+
+
+async def test_a_web_server() -> None:
+    def serve() -> None:
+        listening.accept()[0].close()  # the step before
+        connected, _ = listening.accept()
+        with connected:
+            connected.recv(1 << 16)
+            connected.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+    with listener() as listening:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        status, errors, _ = await examine(uri_of(listening))
+        thread.join()
+    assert status == Step.HELLO.value
+    assert "the peer speaks HTTP" in errors
+    assert "check the host and the port" in errors
 
 
 async def test_the_set_has_another_name(replica_set: LocalServer) -> None:
@@ -241,6 +277,33 @@ async def test_a_user_without_a_role(secured: LocalServer) -> None:
         secured.command({"dropUser": "roleless"}, "admin")
     assert status == Step.ACCESS.value
     assert "the connection has no role: grant the role read on 'test'" in errors
+
+
+@pytest.mark.parametrize(
+    ("path", "severity", "expected"),
+    [
+        ("", Severity.OK, "find on shop.orders is permitted"),
+        ("shop", Severity.OK, "find on shop.orders is permitted"),
+        (
+            "admin",
+            Severity.WARNING,
+            "not permitted on 'admin', the database of the connection string, but on shop.orders",
+        ),
+    ],
+)
+async def test_a_user_of_one_collection(secured: LocalServer, path: str, severity: Severity, expected: str) -> None:
+    privilege = {"resource": {"db": "shop", "collection": "orders"}, "actions": ["find", "insert"]}
+    secured.command({"createRole": "clerk", "privileges": [privilege], "roles": []}, "admin")
+    secured.command({"createUser": "clerk", "pwd": "secret-word", "roles": ["clerk"]}, "admin")
+    uri = with_user(secured, "clerk", "secret-word", "authSource=admin").replace("/?", f"/{path}?", 1)
+    try:
+        status, errors, findings = await examine(uri, write=True)
+    finally:
+        secured.command({"dropUser": "clerk"}, "admin")
+        secured.command({"dropRole": "clerk"}, "admin")
+    assert (status, errors) == (0, "")
+    assert expected in "\n".join(each.text for each in findings if each.severity is severity)
+    assert any("no write was tried" in each.text for each in findings)
 
 
 # --- SRV ---

@@ -10,9 +10,14 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+from bson.codec_options import CodecOptions
 
 from motorlite import AsyncMongoClient
+from motorlite.encryption import AsyncClientEncryption
+from motorlite.testing.scripted import ScriptedDeployment
 from scripts.site.examples import CLASSES, FOLDER, Example, examples
+from tests.support.clients import scripted_client
+from tests.support.data_keys import PROVIDERS
 from tests.support.fake_core import batch, fake_client
 from tests.support.handles import HANDLES
 
@@ -38,6 +43,10 @@ REPLIES: Final[dict[str, list[Any]]] = {
     "AsyncCollection.update_search_index": [{"ok": 1}],
 }
 
+EXPLAINED: Final = (*HANDLES, AsyncClientEncryption)
+# For MongoDB 7.0.
+OF_LATER_SERVERS: Final = "AsyncClientEncryption.create_encrypted_collection"
+
 
 def methods(handle: type) -> dict[str, Any]:
     """The public methods of a class by name, and the function that each is."""
@@ -53,13 +62,13 @@ def test_every_method_of_the_handles_has_an_example() -> None:
     shown = {str(example) for example in examples()}
     explained = {
         methods(handle).get(name)
-        for handle in HANDLES
+        for handle in EXPLAINED
         for name in methods(handle)
         if f"{handle.__name__}.{name}" in shown
     }
     missing = [
         f"{handle.__name__}.{name}"
-        for handle in HANDLES
+        for handle in EXPLAINED
         for name, found in methods(handle).items()
         if found not in explained
     ]
@@ -67,7 +76,7 @@ def test_every_method_of_the_handles_has_an_example() -> None:
 
 
 def test_every_example_is_about_a_method() -> None:
-    known = {f"{handle.__name__}.{name}" for handle in HANDLES for name in methods(handle)}
+    known = {f"{handle.__name__}.{name}" for handle in EXPLAINED for name in methods(handle)}
     assert {str(example) for example in examples()} <= known
     assert set(CLASSES) == {path.stem for path in FOLDER.glob("*.py")}
     assert set(REPLIES) <= known
@@ -93,14 +102,27 @@ def function(example: Example, address: str) -> Any:
     return names[example.method]
 
 
+RUN: Final = [each for each in examples() if str(each) not in {*REPLIES, OF_LATER_SERVERS}]
+
+
 @pytest.mark.anyio
-@pytest.mark.parametrize("example", [each for each in examples() if str(each) not in REPLIES], ids=str)
+@pytest.mark.parametrize("example", RUN, ids=str)
 async def test_an_example_prints_what_it_says(
     example: Example, shop: LocalServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     host, port = next(iter(shop.addresses))
-    async with AsyncMongoClient(shop.uri) as client, client.start_session() as session:
-        given = {"client": client, "shop": client.shop, "parts": client.shop.parts, "session": session}
+    async with (
+        AsyncMongoClient(shop.uri) as client,
+        client.start_session() as session,
+        AsyncClientEncryption(PROVIDERS, "shop.keys", client, CodecOptions[Any]()) as encryption,
+    ):
+        given = {
+            "client": client,
+            "shop": client.shop,
+            "parts": client.shop.parts,
+            "session": session,
+            "encryption": encryption,
+        }
         await function(example, f"{host}:{port}")(given[example.argument])
     assert capsys.readouterr().out.splitlines() == PRINTED.findall(example.text)
 
@@ -113,4 +135,12 @@ async def test_an_example_for_another_server_prints_what_it_says(
     client, core = fake_client()
     core.reply(*REPLIES[str(example)])
     await function(example, "")({"client": client, "parts": client.shop.parts}[example.argument])
+    assert capsys.readouterr().out.splitlines() == PRINTED.findall(example.text)
+
+
+@pytest.mark.anyio
+async def test_the_example_for_a_later_server_prints_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
+    (example,) = [each for each in examples() if str(each) == OF_LATER_SERVERS]
+    async with scripted_client(ScriptedDeployment(wire_version=21)) as client:
+        await function(example, "")(client.shop)
     assert capsys.readouterr().out.splitlines() == PRINTED.findall(example.text)

@@ -26,6 +26,7 @@ from motorlite._sessions.session import ServerSession, Session
 from motorlite.testing.cancellation import Steps, cancel_at, count_await_points
 from tests.support.cancellation import counted
 from tests.support.clients import make_client, scripted_client
+from tests.support.data_keys import data_key
 from tests.support.kept_errors import garbage, without_collector
 from tests.support.public_coroutines import CALLS, CURSORS, Subject, awaited, public_coroutines
 from tests.support.public_names import public_classes
@@ -52,6 +53,7 @@ class World(Subject):
     def __init__(self, files: StoredEverything, client: Any) -> None:
         super().__init__(client, None, None)
         self.files = files
+        files.documents("keys").append(data_key())
         # A cursor that outlives its call.
         self.kept: Any = None
 
@@ -332,6 +334,9 @@ NEVER_WAIT: Final = {
     **{f"{kind}.__aenter__": "sends nothing" for kind in CURSORS if kind != "AsyncChangeStream"},
     "AsyncCursor.add_option": "sends nothing",
     "AsyncRawBatchCursor.add_option": "sends nothing",
+    "AsyncClientEncryption.__aenter__": "sends nothing",
+    "AsyncClientEncryption.__aexit__": "closes",
+    "AsyncClientEncryption.close": "erases keys from memory",
     "AsyncClientSession.__aenter__": "sends nothing",
     "AsyncMongoClient.__aenter__": "begins discovery in the background",
     "BoundSession.__aenter__": "sends nothing",

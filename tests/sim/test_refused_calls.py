@@ -43,6 +43,9 @@ FILE = {
 }
 # What no client refuses, with the reason.
 NEVER_REFUSED: Final = {
+    "AsyncClientEncryption.__aenter__": "sends nothing",
+    "AsyncClientEncryption.__aexit__": "closes",
+    "AsyncClientEncryption.close": "erases keys from memory, and may be called again",
     "AsyncClientSession.end_session": "frees what the session holds",
     "AsyncMongoClient.close": "may be called again",
     "AsyncMongoClient.aclose": "may be called again",

@@ -6,6 +6,9 @@ import inspect
 from typing import TYPE_CHECKING, Any, Final
 
 from motorlite import gridfs
+from motorlite.encryption import Algorithm, QueryType
+from motorlite.encryption_options import RangeOpts
+from tests.support.data_keys import RANDOM, client_encryption, encrypted_fields, encrypted_secret, key_id
 from tests.support.public_calls import SECTIONS
 from tests.support.public_names import public_classes
 
@@ -161,7 +164,45 @@ GRID_OUT: Final[dict[str, Any]] = {
     "readlines": lambda s: s.grid_out.readlines(),
     "to_list": lambda s: s.grid_out.to_list(),
 }
+
+
+async def _encrypted_expression(encryption: Any) -> None:
+    await encryption.encrypt_expression(
+        {"$and": [{"a": {"$gte": 6}}, {"a": {"$lte": 9}}]},
+        Algorithm.RANGE,
+        key_id(),
+        query_type=QueryType.RANGE,
+        contention_factor=1,
+        range_opts=RangeOpts(sparsity=1, trim_factor=1, min=0, max=200),
+    )
+
+
+# They use a key vault on the same deployment, and a local master key.
+ENCRYPTION: Final[dict[str, Callable[[Any, Subject], Any]]] = {
+    "add_key_alt_name": lambda e, _: e.add_key_alt_name(key_id(), "b"),
+    "create_data_key": lambda e, _: e.create_data_key("local"),
+    "create_encrypted_collection": lambda e, s: e.create_encrypted_collection(s.db, "c", encrypted_fields(), "local"),
+    "decrypt": lambda e, _: e.decrypt(encrypted_secret()),
+    "delete_key": lambda e, _: e.delete_key(key_id()),
+    "encrypt": lambda e, _: e.encrypt(1, RANDOM, key_id()),
+    "encrypt_expression": lambda e, _: _encrypted_expression(e),
+    "get_key": lambda e, _: e.get_key(key_id()),
+    "get_key_by_alt_name": lambda e, _: e.get_key_by_alt_name("name"),
+    "remove_key_alt_name": lambda e, _: e.remove_key_alt_name(key_id(), "name"),
+    "rewrap_many_data_key": lambda e, _: e.rewrap_many_data_key({}),
+}
+
+
+def _with_encryption(call: Callable[[Any, Subject], Any]) -> Callable[[Subject], Any]:
+    async def run(subject: Subject) -> None:
+        async with client_encryption(subject.client) as encryption:
+            await call(encryption, subject)
+
+    return run
+
+
 CALLS: Final[dict[str, Any]] = {
+    **{f"AsyncClientEncryption.{name}": _with_encryption(call) for name, call in ENCRYPTION.items()},
     "AsyncDatabase.create_collection": lambda s: s.db.create_collection("a"),
     **{f"AsyncMongoClient.{name}": call for name, call in CLIENT.items()},
     **{f"AsyncClientSession.{name}": call for name, call in SESSION.items()},

@@ -194,8 +194,13 @@ def _is_duplicate(document: Document, other: Document) -> bool:
 
 
 def matches(document: Document, query: Mapping[str, Any]) -> bool:
-    """Whether a document matches a query that GridFS makes."""
-    return all(_matches(document.get(field), condition) for field, condition in query.items())
+    """Whether a document matches a query that GridFS makes, or that looks up data keys."""
+    return all(
+        any(matches(document, each) for each in condition)
+        if field == "$or"
+        else _matches(document.get(field), condition)
+        for field, condition in query.items()
+    )
 
 
 def _matches(value: Any, condition: Any) -> bool:

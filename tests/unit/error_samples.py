@@ -56,6 +56,12 @@ def make(kind: type[ErrorT]) -> ErrorT:
         error = kind(DETAILS, *([True] if issubclass(kind, ClientBulkWriteException) else []))
     elif issubclass(kind, OperationFailure):
         error = kind("message", 43, DETAILS, 17)
+    elif issubclass(kind, errors.EncryptedCollectionError):
+        error = kind(OSError("message"), {"fields": []})
+        error._add_error_label("from the server")
+    elif issubclass(kind, errors.EncryptionError):
+        error = kind(OSError("message"))
+        error._add_error_label("from the server")
     elif issubclass(kind, AutoReconnect):
         error = kind("message", DETAILS)
     else:
@@ -81,4 +87,5 @@ def facts(error: PyMongoError) -> dict[str, Any]:
     names = [name for name in dir(error) if not name.startswith("_") and not callable(getattr(error, name))]
     found = {name: getattr(error, name) for name in names}
     found["partial_result"] = repr(error.partial_result)
+    found.pop("cause", None)  # that of Python: another object after pickling, and none once detached
     return {**found, "args": error.args, "str": str(error), "repr": repr(error), "notes": error.__notes__}

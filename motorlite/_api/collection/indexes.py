@@ -330,6 +330,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
         self,
         session: AsyncClientSession | None = None,
         comment: Any = None,
+        encrypted_fields: Mapping[str, Any] | None = None,
         timeoutMS: float | None = None,
     ) -> None:
         """Drop the collection. A missing collection is not an error.
@@ -337,6 +338,8 @@ class AsyncCollection(CollectionBase[DocumentT]):
         Args:
             session: The session to use.
             comment: Shown in the server's log and profile.
+            encrypted_fields: Its fields of queryable encryption, whose state is dropped too; those of the client's
+                `encrypted_fields_map` by default.
             timeoutMS: Time limit of the whole operation; 0 for no limit.
 
         Raises:
@@ -344,15 +347,27 @@ class AsyncCollection(CollectionBase[DocumentT]):
 
         Retries: overload errors only (docs/retries.md).
         """
-        await self._drop(session, comment, timeoutMS)
+        await self._drop(session, comment, encrypted_fields, timeoutMS)
 
-    async def _drop(self, session: AsyncClientSession | None, comment: Any, timeout_ms: float | None) -> dict[str, Any]:
+    async def _drop(
+        self,
+        session: AsyncClientSession | None,
+        comment: Any,
+        encrypted_fields: Mapping[str, Any] | None,
+        timeout_ms: float | None,
+    ) -> dict[str, Any]:
         """Drop the collection and return the server's reply, for `AsyncDatabase.drop_collection`."""
         from motorlite._operations.collections import Drop
 
         write_concern = self._write_concern(session)
         call = self._begin(session, timeout_ms, write_concern.acknowledged) or await refused()
         operation = Drop(*self._names, write_concern=write_concern, comment=comment)
+        fields = encrypted_fields or self._core.encrypted_fields(*self._names)
+        if fields:
+            from motorlite._operations.encrypted_collections import removal
+
+            for each in removal(*self._names, fields, write_concern):
+                await self._change_if_there(each, call)
         return await self._change_if_there(operation, call)
 
     async def _change_if_there(self, operation: Operation[Any], call: Call) -> dict[str, Any]:

@@ -19,11 +19,12 @@ from motorlite._connection.auth.oidc import (
     MONGODB_OIDC,
     check_result,
 )
+from motorlite._connection.requests import ask
 from motorlite._net.host import read_environment, read_text
 from motorlite._net.runtime import WaitTimeout
 from motorlite._wire import http
 from motorlite.auth_oidc import OIDCCallback, OIDCCallbackContext, OIDCCallbackResult
-from motorlite.errors import AutoReconnect, ConfigurationError, ExecutionTimeout, InvalidOperation, PyMongoError
+from motorlite.errors import ConfigurationError, ExecutionTimeout, InvalidOperation, PyMongoError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -279,15 +280,7 @@ class _MetadataCallback(OIDCCallback):
         reader = http.ResponseReader()
         until = self._runtime.now() + seconds
         try:
-            stream = await self._connect(address, reader, until)
-            try:
-                await stream.exchange(http.get(address[0], target, headers), until)
-            except AutoReconnect as error:
-                # The end of the stream may be the end of the response; a timeout is not.
-                if error.timeout or reader.is_empty:
-                    raise
-            finally:
-                stream.abort()
+            await ask(self._connect, address, reader, http.get(address[0], target, headers), until)
             response = reader.response()
         except PyMongoError as error:
             # Raised as a different error, because the MongoDB server did not cause it.

@@ -28,7 +28,7 @@ from trio.lowlevel import (
 from motorlite._base.values import format_address
 from motorlite._net.failures import SURPLUS, describe
 from motorlite._net.host import keep_from_children
-from motorlite._net.on_trio.stream import BROKEN, TrioStream
+from motorlite._net.on_trio.stream import BROKEN, CHUNK, WOKEN, TrioStream
 from motorlite.errors import AutoReconnect, ProtocolError, PyMongoError
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ class Reader:
 class EpollStream(TrioStream):
     """A FrameStream on a non-blocking socket that a `Reader` reads."""
 
-    __slots__ = ("_error", "_is_owed", "_is_paused", "_reader", "_task")
+    __slots__ = ("_error", "_has_part", "_is_owed", "_is_paused", "_reader", "_task")
 
     # The reader also reads idle streams, and closes them, as soon as the event loop runs. After a second, `is_healthy`
     # asks the socket: the program may have kept the loop busy.
@@ -146,6 +146,8 @@ class EpollStream(TrioStream):
         self._is_owed: bool | None = None
         # Whether messages must be received before the reader reads more of them.
         self._is_paused = False
+        # Whether the framer has an incomplete message.
+        self._has_part = False
         reader.add(self, sock.fileno())
 
     # --- for the reader ---
@@ -153,18 +155,26 @@ class EpollStream(TrioStream):
     def read_some(self) -> None:
         """Read what the system has now, at most a buffer full, and wake the waiting task if its message is there."""
         framer = self._framer
+        frame: bytes | bytearray | None
         try:
-            count = self._socket.recv_into(framer.buffer())
+            if self._has_part:
+                count = self._socket.recv_into(framer.buffer())
+                frame = framer.received_one(count) if count else None
+            else:
+                data = self._socket.recv(CHUNK)
+                count = len(data)
+                frame = framer.whole(data)
             if not count:
                 self._close(self._peer_closed())
-                return
-            frame = framer.received_one(count)
-            if frame is not None and self._is_owed and not self._is_streaming:
+            elif frame is None or not self._is_owed or self._is_streaming:
+                self._sort(frame)
+            else:
                 self._is_owed = False
                 self._frames.append(frame)
-                self._wake()
-            else:
-                self._sort(frame)
+                task = self._task
+                if task is not None:
+                    self._task = None
+                    reschedule(task, WOKEN)
         except BlockingIOError:
             pass
         except OSError as error:
@@ -183,6 +193,7 @@ class EpollStream(TrioStream):
             self._is_owed = self._is_streaming
             frames.append(frame)
             frame = None
+        self._has_part = not framer.is_empty
         if frames:
             self._wake()
         if self._is_owed:
@@ -190,7 +201,7 @@ class EpollStream(TrioStream):
             if self._is_streaming and len(frames) > 1:
                 self._is_paused = True
                 self._reader.pause(self._socket.fileno())
-        elif frame is not None or not framer.is_empty:
+        elif frame is not None or self._has_part:
             self._refuse_surplus()
 
     def fail(self, reason: str) -> None:
@@ -283,7 +294,7 @@ class EpollStream(TrioStream):
         task = self._task
         if task is not None:
             self._task = None
-            reschedule(task)
+            reschedule(task, WOKEN)
 
     def _resume(self) -> None:
         self._is_paused = False

@@ -17,7 +17,7 @@ import trio
 from motorlite._net.failures import TLS_REFUSED, connecting, describe
 from motorlite._net.host import enable_keepalive, keep_from_children
 from motorlite._net.on_trio.epoll import EpollStream, Reader
-from motorlite._net.on_trio.stream import TrioStream, TrioTLSStream
+from motorlite._net.on_trio.stream import WOKEN, TrioStream, TrioTLSStream
 from motorlite._net.proxy import introduce, through
 from motorlite._net.runtime import WaitTimeout
 
@@ -49,7 +49,7 @@ class TrioWaiter:
             return False
         self._value = value
         if self._task is not None:
-            trio.lowlevel.reschedule(self._task)
+            trio.lowlevel.reschedule(self._task, WOKEN)
             self._task = None
         return True
 

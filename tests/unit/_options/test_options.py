@@ -70,6 +70,7 @@ def test_defaults() -> None:
         server_api=None,
         event_listeners=(),
         tracing=None,
+        auto_encryption_opts=None,
         server_selector=None,
         proxy=None,
         connect=None,

@@ -21,6 +21,7 @@ from motorlite._options.options import ClientOptions, client_options
 from motorlite._options.table import ALIASES, BY_NAME, DEPRECATED, OPTIONS, default_setting, value_of
 from motorlite._options.tracing import TracingOptions
 from motorlite.driver_info import DriverInfo
+from motorlite.encryption_options import AutoEncryptionOpts
 from motorlite.errors import ConfigurationError, InvalidOptionType
 from motorlite.monitoring import CommandListener
 from motorlite.overload import CircuitBreaker, ConcurrencyLimit, RateLimit, WaitQueue
@@ -41,7 +42,17 @@ MADE: Final = {
 }
 # Imported for type checkers only.
 CLASSES: Final[tuple[Any, ...]] = (
-    *(Callable, CircuitBreaker, ConcurrencyLimit, DriverInfo, Mapping, OverloadRetry, RateLimit, RetryBudget),
+    *(
+        AutoEncryptionOpts,
+        Callable,
+        CircuitBreaker,
+        ConcurrencyLimit,
+        DriverInfo,
+        Mapping,
+        OverloadRetry,
+        RateLimit,
+        RetryBudget,
+    ),
     *(RetryStrategy, ServerApi, TracingOptions, WaitQueue),
 )
 NAMES: Final[dict[str, Any]] = {"Address": tuple[str, int | None], **{kind.__name__: kind for kind in CLASSES}}

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import datetime
+import ssl
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import trustme
 
 from motorlite._connection.handshake import parse_hello
-from motorlite._net.probe import Reached
+from motorlite._net.probe import Reached, TLSLook
 from motorlite._options.options import client_options
 from motorlite._topology.server_description import ServerDescription
 from motorlite._topology.topology_description import TopologyDescription
+from motorlite.doctor import _access as access
 from motorlite.doctor import _configuration as configuration
 from motorlite.doctor import _deployment as deployment
 from motorlite.doctor import _network as network
@@ -96,6 +101,29 @@ def test_the_parts_are_shown_without_the_password() -> None:
     )
 
 
+def test_more_parts() -> None:
+    described = configuration.describe_options
+    assert "; directConnection; read" in described(client_options("mongodb://a/?directConnection=true"))
+    assert "; loadBalanced; read" in described(client_options("mongodb://a/?loadBalanced=true"))
+
+
+def test_all_secrets_of_the_options() -> None:
+    uri = (
+        "mongodb://u:pass-word@a/?tls=true&tlsCertificateKeyFile=f&tlsCertificateKeyFilePassword=key-word&proxyHost=p&proxyUsername=u"
+        "&proxyPassword=proxy-word"
+    )
+    hidden = configuration.secrets_of(client_options(uri)).hide("pass-word key-word proxy-word a")
+    assert hidden == "*** *** *** a"
+
+
+def test_a_doubtful_option_that_is_refused_is_reported_once() -> None:
+    with pytest.warns(UserWarning, match="maybe"):
+        options = client_options("mongodb://a/?tls=maybe")
+    (refusal,) = options.refusals
+    found = list(configuration.judge_options(options, [str(refusal), "something else"]))
+    assert [each.severity.value for each in found] == ["ok", "error", "warning"]
+
+
 @pytest.mark.parametrize(
     ("name", "host", "expected"),
     [
@@ -140,6 +168,83 @@ def test_a_name_without_an_address(is_from_set: bool, expected: str) -> None:
     finding = network.unresolved(SERVER, "no such name", is_from_set=is_from_set)
     assert finding.severity is Severity.ERROR
     assert expected in finding.advice
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        ("timeout", "a firewall drops the packets"),
+        ("refused", "nothing listens there"),
+        ("No route to host", "check the route"),
+    ],
+)
+def test_a_host_that_cannot_be_reached(error: str, expected: str) -> None:
+    (finding,) = network.judge_addresses("db:1", [reached(error)], is_from_set=True, is_in_container=True)
+    assert finding.severity is Severity.ERROR
+    assert finding.advice.startswith(expected)
+    assert network.FROM_CONFIGURATION in finding.advice
+    assert "container" not in finding.advice
+
+
+# --- TLS ---
+
+DAY = 86_400.0
+NOW = datetime.datetime(2026, 1, 31, tzinfo=datetime.UTC)
+
+
+def certificate(days: float = 90.0) -> bytes:
+    """A certificate for db.example.com in DER, which is valid for so many days from `NOW` on."""
+    leaf = trustme.CA(organization_name="The Authority").issue_cert(
+        "db.example.com",
+        not_before=NOW - datetime.timedelta(days=400),
+        not_after=NOW + datetime.timedelta(days=days),
+    )
+    return ssl.PEM_cert_to_DER_cert(leaf.cert_chain_pems[0].bytes().decode())
+
+
+def look_at(look: TLSLook, options: str = "") -> list[Finding]:
+    tls = client_options(f"mongodb://a/?tls=true{options}").tls
+    assert tls is not None
+    return list(network.judge_tls("db:1", look, tls, NOW.timestamp()))
+
+
+@pytest.mark.parametrize(("days", "severities"), [(90, ["ok"]), (20, ["ok", "warning"]), (-1, ["ok", "warning"])])
+def test_a_certificate_and_its_end(days: float, severities: list[str]) -> None:
+    found = look_at(TLSLook("TLSv1.3", "AES", (certificate(days),)), "&tlsAllowInvalidCertificates=true")
+    assert [each.severity.value for each in found] == severities
+    assert "for db.example.com" in found[0].text
+    assert "not checked" in found[0].text
+    assert found[0].facts["names"] == ["db.example.com"]
+    assert ("expired on 2026-01-30" in found[-1].text) is (days < 0)
+    assert ("expires in 20 days" in found[-1].text) is (days == 20)
+
+
+def test_a_chain_is_shown_up_to_its_authority() -> None:
+    own = certificate()
+    (finding,) = look_at(TLSLook("TLSv1.3", "AES", (own, own)))
+    assert finding.text.count(" <- ") == 2
+    assert ", trusted" in finding.text
+
+
+@pytest.mark.parametrize(
+    ("look", "text", "advice"),
+    [
+        (TLSLook(error="e", verify_code=10, chain=(b"own",)), "the certificate expired on 2026-05-01", "renew it"),
+        (TLSLook(error="e", verify_code=9, chain=(b"own",)), "not valid before 2024-12-27", "correct the clock"),
+        (TLSLook(error="e", verify_code=62, chain=(b"own",)), "is for db.example.com, not for db", "a name in the"),
+        (TLSLook(error="e", verify_code=20, chain=(b"own",)), "issued by 'The Authority'", "set tlsCAFile"),
+        # It could not be read.
+        (TLSLook(error="refused it", verify_code=20), "the handshake failed: refused it", "is TLS enabled"),
+        (TLSLook(error="timeout"), "no answer to the TLS handshake", "is TLS enabled on it?"),
+        (TLSLook(error="EOF", is_closed=True), "closed the connection during the handshake: EOF", "remove tls=true"),
+        (TLSLook(error="[SSL: WRONG_VERSION_NUMBER] x"), "what answers does not speak TLS", "remove tls=true"),
+    ],
+)
+def test_a_refused_handshake(look: TLSLook, text: str, advice: str) -> None:
+    (finding,) = look_at(replace(look, chain=(certificate(),)) if look.chain else look)
+    assert finding.severity is Severity.ERROR
+    assert text in finding.text
+    assert advice in finding.advice
 
 
 # --- servers ---
@@ -194,7 +299,7 @@ def test_refused_authentication(
 
 def test_refused_write() -> None:
     reply = {"ok": 1, "writeErrors": [{"code": 13, "errmsg": "not authorized"}]}
-    finding = deployment.judge_command(SERVER, "write", "shop.c", reply, ["read on 'shop'"])
+    finding = access.judge_command(SERVER, "write", "shop.c", reply, ["read on 'shop'"])
     assert finding.severity is Severity.ERROR
     assert finding.advice.startswith("the connection has read on 'shop': grant the role readWrite on 'shop'")
 
@@ -253,5 +358,29 @@ def test_selection(changes: dict[str, Any], options: list[str], expected: list[s
         [("a", 1)], direct_connection=False, replica_set="rs", load_balanced=False
     ).apply(seen)
     uri = "mongodb://a:1/?" + "&".join(["replicaSet=rs", *options])
-    found = deployment.judge_selection(topology, client_options(uri))
+    found = list(deployment.judge_selection(topology, client_options(uri)))
     assert [name for each in found if each.severity is Severity.ERROR for name in each.facts] == expected
+
+
+def test_a_staleness_that_is_too_short() -> None:
+    reply = {**PRIMARY, "isWritablePrimary": False, "secondary": True, "lastWrite": {"lastWriteDate": NOW}}
+    seen = ServerDescription.from_hello(("a", 1), reply, round_trip_time=0.1, min_round_trip_time=0.1, now=0.0)
+    topology = TopologyDescription.initial(
+        [("a", 1)], direct_connection=False, replica_set="rs", load_balanced=False
+    ).apply(seen)
+    options = client_options(
+        "mongodb://a:1/?replicaSet=rs&readPreference=secondary&maxStalenessSeconds=90&heartbeatFrequencyMS=120000"
+    )
+    reads, _ = deployment.judge_selection(topology, options)
+    assert reads.severity is Severity.ERROR
+    assert reads.advice == "correct the option"
+
+
+def test_writes_to_a_single_secondary() -> None:
+    reply = {**PRIMARY, "isWritablePrimary": False, "secondary": True}
+    seen = ServerDescription.from_hello(("a", 1), reply, round_trip_time=0.1, min_round_trip_time=0.1, now=0.0)
+    topology = TopologyDescription.initial(
+        [("a", 1)], direct_connection=True, replica_set=None, load_balanced=False
+    ).apply(seen)
+    found = list(deployment.judge_selection(topology, client_options("mongodb://a:1/?directConnection=true")))
+    assert errors(found) == []

@@ -6,8 +6,11 @@ import json
 import os
 import socket
 import stat
+import sys
+import threading
 import time
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -176,6 +179,16 @@ def test_a_path_that_a_killed_program_left(path: str) -> None:
         assert read(reader)
 
 
+def test_a_socket_that_cannot_be_opened_leaves_no_file(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_arguments: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "chmod", refuse)
+    with pytest.raises(PermissionError):
+        _sockets.listen(path)
+    assert os.listdir(os.path.dirname(path)) == []
+
+
 def test_a_folder_that_others_may_enter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     assert list(_sockets.found()) == []
@@ -253,3 +266,140 @@ def test_what_changes_while_it_is_read_is_read_again() -> None:
 )
 def test_the_name_of_a_client(uri: str, name: str) -> None:
     assert name_of(client_options(uri)) == name
+
+
+@pytest.mark.parametrize(
+    ("spec", "arguments", "name"),
+    [
+        (SimpleNamespace(name="shop.__main__"), [], "-m shop"),
+        (None, ["/srv/shop.py", "secret"], "shop.py"),
+        (None, [""], "python"),
+        (None, [], "python"),
+    ],
+)
+def test_the_name_of_a_program(spec: object, arguments: list[str], name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "__main__", SimpleNamespace(__spec__=spec))
+    monkeypatch.setattr(sys, "argv", arguments)
+    assert _serving.program() == name
+
+
+def test_a_snapshot_that_cannot_be_made_is_left_out(path: str) -> None:
+    class Changing(Core):
+        tries = 0
+
+        def stats(self) -> ClientStats:
+            self.tries += 1
+            if self.tries <= 2 * _serving._TRIES:
+                raise RuntimeError("dictionary changed size during iteration")
+            return super().stats()
+
+    core = Changing()
+    with serving(path, core), _sockets.connect(path) as reader:
+        assert read(reader)[0]["clients"]
+    assert core.tries > 2 * _serving._TRIES
+
+
+def test_what_a_reader_says_is_ignored(path: str) -> None:
+    with serving(path, Core()) as server, _sockets.connect(path) as reader:
+        reader.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        assert len(read(reader, 3)) == 3
+        assert len(server._readers) == 1
+
+
+def test_a_reader_that_leaves_what_it_was_sent(path: str) -> None:
+    """The kernel reports a reset instead of the end."""
+    with serving(path, Core()) as server:
+        reader = _sockets.connect(path)
+        until(lambda: server._readers)
+        time.sleep(2 * INTERVAL)
+        reader.close()
+        until(lambda: not server._readers)
+
+
+def test_a_reader_that_has_gone_takes_nothing() -> None:
+    one, other = socket.socketpair()
+    other.close()
+    with one:
+        reader = _serving.Reader(one, 0.0)
+        reader.left = memoryview(b"x")
+        assert not reader.send(1.0)
+
+
+# --- forks ---
+
+
+class NoThread:
+    """In a forked child the threads of the parent do not exist."""
+
+    def __init__(self, **_arguments: object) -> None:
+        pass
+
+    def start(self) -> None:
+        pass
+
+    def join(self, _timeout: float) -> None:
+        pass
+
+
+@pytest.fixture
+def child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], None]]:
+    """Makes this process look like a child."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setattr(threading, "Thread", NoThread)
+
+    def become(pid: int) -> None:
+        monkeypatch.setattr(os, "getpid", lambda: pid)
+
+    yield become
+    for server in tuple(_serving._servers.values()):
+        server.close()
+
+
+def test_a_child_opens_a_socket_of_its_own(child: Callable[[int], None], tmp_path: Path) -> None:
+    server = _serving.serve(None, None)
+    first, listener = server.path, server._listener
+    child(4711)
+    server.close()
+    assert os.path.exists(first), "it belongs to the parent"
+    _serving._after_fork()
+    assert server.path == str(tmp_path / "motorlite" / "4711.sock")
+    assert listener.fileno() == -1
+    assert os.path.exists(first)
+    _serving._close_all()
+    assert not os.path.exists(server.path)
+    os.unlink(first)
+
+
+def test_a_child_leaves_a_path_that_was_chosen_to_the_parent(child: Callable[[int], None], path: str) -> None:
+    server = _serving.serve(None, path)
+    child(4711)
+    _serving._after_fork()
+    assert path not in _serving._servers
+    assert server._listener.fileno() == -1
+    assert os.path.exists(path)
+
+
+def test_a_child_that_may_not_open_a_socket_goes_on(child: Callable[[int], None], tmp_path: Path) -> None:
+    _serving.serve(None, None)
+    (tmp_path / "motorlite").chmod(0o755)
+    child(4711)
+    _serving._after_fork()
+    assert None not in _serving._servers
+
+
+def test_the_sockets_that_are_found_are_those_of_programs_that_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    with serving(_sockets.own_path(), Core()) as server:
+        killed = tmp_path / "motorlite" / "1.sock"
+        with socket.socket(socket.AF_UNIX) as left:
+            left.bind(str(killed))
+        assert dict(_sockets.found()) == {os.getpid(): server.path}
+        assert not killed.exists()
+
+        def refuse(_path: str) -> socket.socket:
+            raise PermissionError
+
+        monkeypatch.setattr(_sockets, "connect", refuse)
+        assert dict(_sockets.found()) == {os.getpid(): server.path}, "one that cannot be asked may be running"

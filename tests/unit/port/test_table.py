@@ -66,7 +66,7 @@ def test_where_names_are(path: str, ours: str) -> None:
         ("pymongo.synchronous.mongo_client.MongoClient", "motorlite is asynchronous only", True),
         ("pymongo.collection.Collection", "the synchronous API: motorlite is asynchronous only", True),
         ("gridfs.GridFS", "motorlite is asynchronous only", True),
-        ("pymongo.encryption.ClientEncryption", "client-side field-level encryption is not supported", False),
+        ("pymongo.encryption.ClientEncryption", "use AsyncClientEncryption of motorlite.encryption", False),
         ("pymongo.errors.NoSuchError", "motorlite.errors has no such name", False),
         ("motor.motor_asyncio.Nothing", "motorlite has no such name", False),
     ],

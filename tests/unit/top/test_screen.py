@@ -10,6 +10,7 @@ from rich.console import Console
 
 from motorlite._execution.watching import Followed, Watch
 from motorlite.exporters._snapshots import client_snapshot, program_snapshot
+from motorlite.top._model import MOST_ROWS
 from motorlite.top._screen import screen
 from tests.unit.exporters import snapshots
 
@@ -32,6 +33,14 @@ def test_a_screen() -> None:
     for title in ("client 1: orders", "operations per second", "phases", "servers and their pools", "limits"):
         assert title in shown
     assert "shop.[bold]" in shown, "a name is no markup"
+
+
+def test_rows_that_are_left_out_are_counted() -> None:
+    watch = Watch()
+    for number in range(MOST_ROWS + 2):
+        Followed(watch, f"command{number}", "shop", None, 0.0).succeeded(0.001)
+    client = client_snapshot(1, "orders", snapshots.FULL, watch.report(5.0))
+    assert "and 2 more" in text(json.loads(program_snapshot(FACTS, 5.0, [client])))
 
 
 def test_a_program_without_a_client() -> None:

@@ -23,14 +23,14 @@ from motorlite._connection.decoding import Decoder
 from motorlite._net.host import keep_from_children
 from motorlite._net.on_trio.epoll import EpollStream, Reader
 from motorlite._net.on_trio.runtime import TrioRuntime
-from motorlite._net.on_trio.stream import TrioStream
+from motorlite._net.on_trio.stream import WOKEN, TrioStream
 from motorlite._wire.frames import FrameReader
 from motorlite.errors import AutoReconnect, NetworkTimeout, ProtocolError, PyMongoError
 from tests.support.lying_server import LyingServer
 from tests.support.peers import message
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
 
     Pair: TypeAlias = tuple[socket.socket, socket.socket]
     Open: TypeAlias = Callable[..., TrioStream]
@@ -453,7 +453,7 @@ async def test_a_failure_in_one_stream_is_its_own(
     sockets: Pair, opened: Open, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Failing(FrameReader):
-        def buffer(self) -> memoryview:
+        def whole(self, data: bytes) -> bytes | None:
             raise MemoryError("no room")
 
     stream = opened(Failing())
@@ -465,7 +465,7 @@ async def test_a_failure_in_one_stream_is_its_own(
 
 async def test_a_stream_is_closed_while_its_reader_is_at_another(monkeypatch: pytest.MonkeyPatch) -> None:
     class Failing(FrameReader):
-        def buffer(self) -> memoryview:
+        def whole(self, data: bytes) -> bytes | None:
             raise MemoryError("no room")
 
     logged: list[str] = []
@@ -539,3 +539,22 @@ async def test_a_forked_child_changes_no_registration_of_its_parent(sockets: Pai
     sockets[1].sendall(REPLY)
     with trio.fail_after(5):
         assert await stream.exchange(REQUEST, inf) == REPLY
+
+
+async def test_what_wakes_a_task_is_a_value_of_none_that_can_be_used_again() -> None:
+    def echo() -> Generator[object, None, None]:
+        while True:
+            yield (yield "begun")
+
+    async def echo_later() -> AsyncGenerator[object, None]:
+        while True:
+            yield (yield "begun")
+
+    later, now = echo_later(), echo()
+    assert (next(now), await anext(later)) == ("begun", "begun")
+    for _ in range(2):
+        assert WOKEN.unwrap() is None  # type: ignore[func-returns-value]  # that it returns None is the test
+        assert WOKEN.send(now) is None
+        assert await WOKEN.asend(later) is None
+        assert (next(now), await anext(later)) == ("begun", "begun")
+    await later.aclose()

@@ -114,8 +114,6 @@ def test_what_is_the_same(same: str) -> None:
         ("x = self.raw.to_list(5)\nx.add_done_callback(f)\n", "asyncio.ensure_future"),
         ("class A(AsyncIOMotorCursor): pass\n", "only the driver makes these objects"),
         ("self.raw_cursor.each(f)\n", "async for document in cursor: callback(document)"),
-        ("parts.drop(encrypted_fields={})\n", "client-side field-level encryption"),
-        ("AsyncIOMotorClient(auto_encryption_opts=x)\n", "client-side field-level encryption"),
         ("parts.find(None, None, 0, 0, *others)\n", "name them: no_cursor_timeout=..."),
         ("async for x, y in file: pass\n", "readchunk"),
         ("await asyncio.wait([parts.insert_one({}), parts.drop()])\n", "it takes no coroutines"),

@@ -13,7 +13,7 @@ import pytest
 
 import motorlite
 from scripts.site import reference
-from scripts.site.docstrings import Readable, keys, raised, readable, with_options
+from scripts.site.docstrings import Readable, exported, keys, raised, readable, with_options
 from scripts.site.examples import CLASSES, examples
 
 PAGES = {page.file: page for page in reference.pages()}
@@ -175,7 +175,7 @@ def test_methods_show_their_examples() -> None:
     text = package()["_api.collection.reads.AsyncCollection.find_one"].docstring.value
     assert "\n\n**Example:**\n\n```python\nprint(await parts.find_one(" in text
     for example in examples():
-        path = package()[CLASSES[example.file]].all_members[example.method].canonical_path
+        path = exported(package(), CLASSES[example.file]).all_members[example.method].canonical_path
         found = package()[path.partition(".")[2]]
         assert f"```python\n{example.text}```\n" in found.docstring.value, example
     text = package()["_api.handles.AsyncCollection"].docstring.value

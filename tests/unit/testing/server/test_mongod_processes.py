@@ -254,3 +254,43 @@ def test_the_supervisor_is_quick_to_start() -> None:
     )
     assert "subprocess" in found.stdout
     assert not {"motorlite", "bson", "anyio", "asyncio"} & set(eval(found.stdout))
+
+
+# --- the supervisor's system calls, in this process ---
+
+
+def test_a_system_call_that_fails_says_which() -> None:
+    with pytest.raises(OSError, match="umount2: ") as error:
+        supervisor._call("umount2", b"/nowhere", 0)
+    assert error.value.errno
+
+
+@pytest.mark.parametrize("is_root", [True, False])
+def test_mounts_of_its_own(is_root: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Root needs no user namespace; others get one in which they keep their own id."""
+    calls: list[tuple[object, ...]] = []
+
+    def call(*arguments: object) -> None:
+        calls.append(arguments)
+        if len(calls) == 1 and not is_root:
+            raise PermissionError
+
+    monkeypatch.setattr(supervisor, "_call", call)
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setattr(supervisor, "open", lambda path, mode: (tmp_path / Path(path).name).open(mode), raising=False)
+    supervisor._leave_mount_namespace()
+    unshared = [flags for name, flags, *_ in calls if name == "unshare"]
+    assert unshared == [supervisor.CLONE_NEWNS, supervisor.CLONE_NEWNS | supervisor.CLONE_NEWUSER][: 2 - is_root]
+    assert calls[-1][:3] == ("mount", b"none", b"/")
+    if is_root:
+        assert not list(tmp_path.iterdir())
+    else:
+        assert (tmp_path / "setgroups").read_text() == "deny"
+        assert (tmp_path / "uid_map").read_text() == f"{os.geteuid()} {os.geteuid()} 1"
+        assert (tmp_path / "gid_map").read_text() == f"{os.getegid()} {os.getegid()} 1"
+
+
+def test_disks_need_linux(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    with pytest.raises(OSError, match="need Linux"):
+        supervisor._leave_mount_namespace()

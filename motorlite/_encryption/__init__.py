@@ -1,0 +1,1 @@
+"""Shell: client-side field-level encryption and queryable encryption, on top of the API."""

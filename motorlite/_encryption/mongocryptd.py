@@ -1,0 +1,75 @@
+"""Shell: mongocryptd, a process beside the application that marks the fields of commands that need encryption."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import bson
+from bson.codec_options import CodecOptions, DatetimeConversion
+
+from motorlite._encryption.inner import inner_client
+from motorlite._net.processes import start_detached
+from motorlite._options.options import client_options
+from motorlite.errors import AutoReconnect
+
+if TYPE_CHECKING:
+    from motorlite._api.handles import AsyncMongoClient
+    from motorlite._client.dependencies import Dependencies
+    from motorlite.encryption_options import AutoEncryptionOpts
+
+# Milliseconds (client-side encryption specification, "mongocryptd"). It answers at once, or has to be started.
+_SELECTION_TIMEOUT: Final = 10_000
+# Returns each value as it was encoded.
+_EXACT: Final = CodecOptions[dict[str, Any]](datetime_conversion=DatetimeConversion.DATETIME_MS)
+
+
+class Mongocryptd:
+    """The mongocryptd of one client."""
+
+    def __init__(self, options: AutoEncryptionOpts, world: Dependencies) -> None:
+        self._options = options
+        chosen = client_options(options.mongocryptd_uri, serverSelectionTimeoutMS=_SELECTION_TIMEOUT)
+        # Its commands have the values that are to be encrypted.
+        self._client: AsyncMongoClient[Any] = inner_client(chosen, replace(world, is_observed=False))
+        self._was_started = options.mongocryptd_bypass_spawn
+
+    async def mark(self, database: str, command: bytes) -> bytes:
+        """Return the command with marks where it needs encryption.
+
+        Raises:
+            PyMongoError: mongocryptd cannot be reached, or rejects the command.
+        """
+        if not self._was_started:
+            await self._start()
+        document = bson.decode(command, _EXACT)
+        try:
+            return await self._marked(database, document)
+        except AutoReconnect:
+            if self._options.mongocryptd_bypass_spawn:
+                raise
+        # It ends when it was idle for a while. One that still runs has the port, so that a second one ends at once.
+        await self._start()
+        return await self._marked(database, document)
+
+    async def _marked(self, database: str, document: dict[str, Any]) -> bytes:
+        reply = await self._client[database].command(document, codec_options=_EXACT)
+        return bson.encode(reply, codec_options=_EXACT)
+
+    async def _start(self) -> None:
+        self._was_started = True
+        core, command = self._client._core, self._options.mongocryptd_command
+        core.enter()
+        if not await core.runtime.run_in_thread(partial(start_detached, command)):
+            warnings.warn(
+                f"{command[0]} is not on PATH, so nothing marks what has to be encrypted: install it, or set "
+                "crypt_shared_lib_path",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+
+    async def close(self) -> None:
+        """Close the connections. The process ends by itself when it is idle."""
+        await self._client.close()

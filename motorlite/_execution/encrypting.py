@@ -1,0 +1,137 @@
+"""Shell: sends commands of a client with automatic encryption: encrypted, and their replies decrypted.
+
+Events, log messages and what the driver learns from a reply see neither the plain command nor the decrypted reply.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import bson
+from bson.codec_options import CodecOptions
+from bson.raw_bson import RawBSONDocument
+
+from motorlite._base.values import Progress
+from motorlite._execution.sender import Sender
+from motorlite._operations.contract import Command
+from motorlite._wire.documents import decode_reply
+from motorlite.errors import InvalidOperation, OperationFailure
+
+if TYPE_CHECKING:
+    from motorlite._base.deadline import Deadline
+    from motorlite._base.values import Document, ServerFacts
+    from motorlite._connection.connection import Connection
+    from motorlite._execution.run import Attempt, Run
+    from motorlite._operations.contract import Operation
+    from motorlite._topology.topology import Server
+    from motorlite._topology.topology_description import TopologyDescription
+
+# Bytes of the writes in one command, before they are encrypted, which makes them larger (client-side encryption
+# specification, "Size limits for Write Commands").
+MAX_BATCH_BYTES: Final = 2 * 1024 * 1024
+_RAW: Final[CodecOptions[Any]] = CodecOptions(document_class=RawBSONDocument)
+
+
+class Encryption(Protocol):
+    """Encrypts commands and decrypts replies."""
+
+    @property
+    def encrypts(self) -> bool:
+        """Whether commands are encrypted; replies are decrypted in any case."""
+
+    async def encrypt(self, database: str, command: bytes, deadline: Deadline) -> bytes:
+        """Return the encoded command with its fields encrypted where the schema says so."""
+
+    async def decrypt(self, reply: bytes, deadline: Deadline) -> bytes:
+        """Return the encoded reply with all encrypted values decrypted."""
+
+    async def close(self, grace: float) -> None:
+        """Erase the keys from memory, and close what belongs to it."""
+
+
+class _EncryptedOperation:
+    """An operation as builder and sender see it: its command is made already, and its reply stays encoded."""
+
+    template = None
+    encoded = None
+    codec_options = _RAW
+    document_fields: Final[dict[str, Any]] = {}
+
+    def __init__(self, operation: Operation[Any], command: Command) -> None:
+        self._operation = operation
+        self._command = command
+
+    def command(self, facts: ServerFacts) -> Command:
+        """Return the command."""
+        return self._command
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._operation, name)
+
+
+def _fields(encoded: bytes) -> Document:
+    """Return the fields of a document, whose values stay encoded."""
+    return dict(RawBSONDocument(encoded).items())
+
+
+class EncryptingSender(Sender):
+    """Sends the commands of one client with automatic encryption."""
+
+    def __init__(self, encryption: Encryption, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._encryption = encryption
+
+    async def send(
+        self, run: Run, attempt: Attempt, server: Server, connection: Connection, topology: TopologyDescription
+    ) -> Document | None:
+        """As that of `Sender`, which gets the encrypted command and returns the encrypted reply.
+
+        Raises:
+            EncryptionError: The command could not be encrypted, or the reply could not be decrypted.
+        """
+        operation: Operation[Any] = run.operation
+        command = await self._encrypted(operation, connection.facts, run.call.deadline)
+        attempt.sent_at = self._now()
+        encrypted: Any = _EncryptedOperation(operation, command)
+        run.operation = encrypted
+        try:
+            reply: Any = await super().send(run, attempt, server, connection, topology)
+        except OperationFailure as error:
+            if isinstance(attempt.reply, RawBSONDocument):
+                attempt.reply = decode_reply(attempt.reply.raw, operation.codec_options, operation.document_fields)
+            if isinstance(error._details, RawBSONDocument):
+                error._details = bson.decode(error._details.raw)
+            raise
+        finally:
+            run.operation = operation
+        if reply is None:
+            return None
+        attempt.progress = Progress.ANSWERED
+        try:
+            decrypted = await self._encryption.decrypt(reply.raw, run.call.deadline)
+            return decode_reply(decrypted, operation.codec_options, operation.document_fields)
+        except BaseException:
+            cursor = reply.get("cursor")
+            if isinstance(cursor, RawBSONDocument):
+                self._end_refused(connection, {"cursor": dict(cursor)})
+            raise
+
+    async def _encrypted(self, operation: Operation[Any], facts: ServerFacts, deadline: Deadline) -> Command:
+        """Return the command of an operation, encrypted if it may have fields of the application."""
+        if not self._encryption.encrypts or operation.is_housekeeping or operation.ends is not None:
+            command = operation.command(facts)
+            encoded = bson.encode(command.document, codec_options=operation.codec_options)
+            return Command(command.name, _fields(encoded), command.sequences)
+        if operation.name == "bulkWrite":
+            raise InvalidOperation("bulk_write of a client does not encrypt: use bulk_write of a collection")
+        command = operation.command(replace(facts, max_batch_bytes=MAX_BATCH_BYTES))
+        document = dict(command.document)
+        for sequence in command.sequences:
+            # The encryption library knows no sections of a message.
+            document[sequence.identifier] = [RawBSONDocument(bytes(each)) for each in sequence.documents]
+        encoded = bson.encode(document, codec_options=operation.codec_options)
+        fields = _fields(await self._encryption.encrypt(operation.database, encoded, deadline))
+        # Added again to every command, at its end.
+        fields.pop("$db", None)
+        return Command(command.name, fields)

@@ -1,0 +1,172 @@
+"""Data keys whose master keys are in AWS, Azure and GCP: scripted services with TLS, and a real key vault."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from bson.codec_options import CodecOptions
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+
+from motorlite import timeout
+from motorlite.encryption import Algorithm, AsyncClientEncryption
+from motorlite.errors import AutoReconnect, CertificateError, ConfigurationError, EncryptionError
+from motorlite.testing.server.certificates import make_certificates
+from tests.support.clients import make_client
+from tests.support.kms_servers import TOKEN, KeyService
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from motorlite.testing import LocalServer
+    from motorlite.testing.server.certificates import Certificates
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    return make_certificates(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture
+def service(certificates: Certificates) -> Iterator[KeyService]:
+    with KeyService(certificates) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def private_key() -> str:
+    encoded = rsa.generate_private_key(65537, 2048).private_bytes(
+        serialization.Encoding.DER, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    return b64encode(encoded).decode()
+
+
+def aws(endpoint: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The credentials and the master key."""
+    return {"accessKeyId": "id", "secretAccessKey": "the planted secret"}, {
+        "region": "us-east-1",
+        "key": "arn:x",
+        "endpoint": endpoint,
+    }
+
+
+@asynccontextmanager
+async def encryption(
+    deployment: LocalServer, name: str, provider: str, credentials: dict[str, Any], tls: dict[str, Any] | None
+) -> AsyncIterator[AsyncClientEncryption[Any]]:
+    options = None if tls is None else {provider: tls}
+    async with (
+        make_client(deployment.uri) as client,
+        AsyncClientEncryption({provider: credentials}, f"{name}.keys", client, CodecOptions(), options) as found,
+    ):
+        yield found
+
+
+@pytest.mark.parametrize("provider", ["aws", "aws:named", "azure", "gcp"])
+async def test_wraps_data_keys(
+    deployment: LocalServer,
+    database_name: str,
+    service: KeyService,
+    certificates: Certificates,
+    private_key: str,
+    provider: str,
+) -> None:
+    at = service.endpoint
+    credentials, master_key = {
+        "aws": aws(at),
+        "azure": (
+            {"tenantId": "t", "clientId": "c", "clientSecret": "s", "identityPlatformEndpoint": at},
+            {"keyVaultEndpoint": at, "keyName": "n"},
+        ),
+        "gcp": (
+            {"email": "e", "privateKey": private_key, "endpoint": at},
+            {"projectId": "p", "location": "l", "keyRing": "r", "keyName": "n", "endpoint": at},
+        ),
+    }[provider.partition(":")[0]]
+    tls = {"tlsCAFile": str(certificates.ca_file)}
+    async with encryption(deployment, database_name, provider, credentials, tls) as explicit:
+        key = await explicit.create_data_key(provider, master_key)
+        encrypted = await explicit.encrypt(7, Algorithm.AEAD_AES_256_CBC_HMAC_SHA_512_Random, key_id=key)
+    async with encryption(deployment, database_name, provider, credentials, tls) as explicit:
+        assert await explicit.decrypt(encrypted) == 7
+        before = len(service.requests)
+        assert await explicit.decrypt(encrypted) == 7
+        assert len(service.requests) == before  # the key is in memory
+        assert TOKEN not in repr(vars(explicit))
+
+
+@pytest.mark.parametrize(("script", "requests"), [(["drop"], 2), ([503], 2), (["drop", "drop", 503], 4)])
+async def test_asks_again_after_passing_errors(
+    deployment: LocalServer,
+    database_name: str,
+    service: KeyService,
+    certificates: Certificates,
+    script: list[int | str],
+    requests: int,
+) -> None:
+    credentials, master_key = aws(service.endpoint)
+    service.script = list(script)
+    tls = {"tlsCAFile": str(certificates.ca_file)}
+    async with encryption(deployment, database_name, "aws", credentials, tls) as explicit:
+        assert await explicit.create_data_key("aws", master_key)
+    assert len(service.requests) == requests
+
+
+async def test_gives_up(
+    deployment: LocalServer, database_name: str, service: KeyService, certificates: Certificates
+) -> None:
+    credentials, master_key = aws(service.endpoint)
+    tls = {"tlsCAFile": str(certificates.ca_file)}
+    async with encryption(deployment, database_name, "aws", credentials, tls) as explicit:
+        service.script = ["drop"] * 9
+        with pytest.raises(EncryptionError) as caught:
+            await explicit.create_data_key("aws", master_key)
+        assert isinstance(caught.value.cause, AutoReconnect)
+        assert len(service.requests) == 4
+        service.script = [400]
+        with pytest.raises(EncryptionError, match="HTTP status=400") as caught:
+            await explicit.create_data_key("aws", master_key)
+        assert "the planted secret" not in str(caught.value)
+        service.script = ["silence"]
+        with pytest.raises(EncryptionError, match="did not answer in time") as caught:
+            async with timeout(0.3):
+                await explicit.create_data_key("aws", master_key)
+        assert caught.value.timeout
+
+
+async def test_trusts_only_known_authorities(deployment: LocalServer, database_name: str, service: KeyService) -> None:
+    credentials, master_key = aws(service.endpoint)
+    async with encryption(deployment, database_name, "aws", credentials, None) as explicit:
+        with pytest.raises(EncryptionError) as caught:
+            await explicit.create_data_key("aws", master_key)
+        assert isinstance(caught.value.cause, CertificateError)
+    assert not service.requests
+
+
+async def test_refuses_insecure_connections(deployment: LocalServer, database_name: str) -> None:
+    credentials, _ = aws("localhost:1")
+    for tls in ({"tlsInsecure": True}, {"tlsAllowInvalidCertificates": True}, {"tls": False}):
+        with pytest.raises(ConfigurationError, match="kms_tls_options"):
+            async with encryption(deployment, database_name, "aws", credentials, tls):
+                pass
+
+
+async def test_takes_credentials_from_the_environment(
+    deployment: LocalServer,
+    database_name: str,
+    service: KeyService,
+    certificates: Certificates,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "id")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "the planted secret")
+    _, master_key = aws(service.endpoint)
+    tls = {"tlsCAFile": str(certificates.ca_file)}
+    async with encryption(deployment, database_name, "aws", {}, tls) as explicit:
+        assert await explicit.create_data_key("aws", master_key)
+    assert len(service.requests) == 1

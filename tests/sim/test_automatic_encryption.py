@@ -1,0 +1,199 @@
+"""Automatic encryption without a server: cancelled at each await, limited in time, and silent about secrets."""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import pytest
+from bson.binary import Binary
+
+from motorlite import timeout
+from motorlite.encryption import Algorithm
+from motorlite.encryption_options import AutoEncryptionOpts
+from motorlite.errors import EncryptionError
+from motorlite.testing.cancellation import cancel_at, count_await_points
+from motorlite.testing.scripted import Reply
+from tests.support.clients import make_client
+from tests.support.data_keys import KEYS, MASTER_KEY, PROVIDERS, SECRET, data_key, encrypted_secret, key_id
+from tests.support.events import Recorder
+from tests.support.mongocryptd import ADDRESS, Marker, mark
+from tests.support.stored_everything import StoredEverything
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
+    from motorlite._base.values import Address
+    from motorlite._net.runtime import Connector, Framer, FrameStream, Runtime
+    from tests.support.clients import Client
+
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
+
+RULE = {
+    "keyId": [key_id()],
+    "bsonType": "string",
+    "algorithm": Algorithm.AEAD_AES_256_CBC_HMAC_SHA_512_Deterministic.value,
+}
+SCHEMAS = {"db.people": {"bsonType": "object", "properties": {"ssn": {"encrypt": RULE}}}}
+COUNT = 7
+
+
+@dataclass
+class World:
+    """A client that encrypts `ssn` of ``db.people``, and the servers that it speaks with."""
+
+    files: StoredEverything
+    marker: Marker
+    client: Client
+
+    @property
+    def clients(self) -> list[Client]:
+        """The application's, and those behind it."""
+        encryption: Any = self.client._core._encryption
+        marking = encryption._mongocryptd
+        behind = [encryption._inner, None if marking is None else marking._client]
+        return [self.client, *(each for each in behind if each is not None)]
+
+    def at_rest(self) -> list[str]:
+        """What is in use, on the clients and on the servers."""
+        wrong, idle = [], 0
+        for number, client in enumerate(self.clients):
+            for server in client.stats().servers.values():
+                names = ("in_use", "connecting", "pending", "waiting", "operations")
+                busy = {name: getattr(server, name) for name in names}
+                wrong += [f"client {number}, {name}: {count}" for name, count in busy.items() if count]
+                idle += server.idle
+        open_now = len(self.files.server.open_connections) + len(self.marker.server.open_connections)
+        if open_now > idle + len(self.clients):
+            wrong.append(
+                f"{open_now} connections, {idle} idle ones and a monitor for each of {len(self.clients)} clients"
+            )
+        encryption: Any = self.client._core._encryption
+        if encryption._library._running:
+            wrong.append("a context of the library is in use")
+        return wrong + [f"open cursors: {list(self.files.cursors)}"] * bool(self.files.cursors)
+
+
+def connector(files: StoredEverything, marker: Marker) -> Any:
+    def make(runtime: Runtime, _tls: Any, _proxy: Any) -> Connector:
+        of_files, of_marker = (each.deployment.connector(runtime, None) for each in (files, marker))
+
+        def connect(address: Address, framer: Framer, until: float) -> Awaitable[FrameStream]:
+            return (of_marker if address[0] == "mongocryptd" else of_files)(address, framer, until)
+
+        return connect
+
+    return make
+
+
+@asynccontextmanager
+async def encrypting(**options: Any) -> AsyncIterator[World]:
+    files, marker = StoredEverything(), Marker()
+    files.collections["keys"] = [data_key()]
+    files.collections["people"] = [{"_id": number, "ssn": encrypted_secret()} for number in range(COUNT)]
+    given = AutoEncryptionOpts(
+        PROVIDERS, KEYS, schema_map=SCHEMAS, mongocryptd_uri=f"mongodb://{ADDRESS}", mongocryptd_bypass_spawn=True
+    )
+    world = {"connector": connector(files, marker)}
+    try:
+        async with make_client(files.deployment, auto_encryption_opts=given, world=world, **options) as client:
+            yield World(files, marker, client)
+    finally:
+        await files.deployment.close()
+        await marker.deployment.close()
+
+
+async def decrypts(world: World) -> None:
+    found = [each["ssn"] async for each in world.client.db.people.find(batch_size=3)]
+    assert found[:COUNT] == [SECRET] * COUNT
+
+
+async def encrypts(world: World) -> None:
+    await world.client.db.people.insert_one({"_id": 100, "ssn": SECRET})
+    assert isinstance(world.files.documents("people")[-1]["ssn"], Binary)
+
+
+@pytest.mark.parametrize("call", [decrypts, encrypts])
+async def test_cancelled_at_each_await_point(call: Callable[[World], Any], caplog: pytest.LogCaptureFixture) -> None:
+    async with encrypting() as world:
+        points = await count_await_points(lambda: call(world))
+    # The look-up of the key, the command itself, and getMores or marking.
+    assert points >= 4
+    for point in range(1, points + 1):
+        async with encrypting() as world:
+            assert await cancel_at(lambda: call(world), point)
+            await anyio.sleep(60)
+            assert world.at_rest() == [], f"point {point} of {points}"
+            world.files.collections["people"] = world.files.documents("people")[:COUNT]
+            await decrypts(world)
+            await encrypts(world)
+            await anyio.sleep(60)
+            assert world.at_rest() == [], f"after point {point} of {points}"
+    assert caplog.messages == []
+
+
+async def slow_keys(world: World) -> None:
+    world.files.delays["find keys"] = 30
+    await world.client.db.people.find_one({})
+
+
+async def slow_marks(world: World) -> None:
+    world.marker.server.on("insert", lambda command: Reply(mark(command), 30))
+    await world.client.db.people.insert_one({"_id": 100, "ssn": SECRET})
+
+
+@pytest.mark.parametrize("call", [slow_keys, slow_marks])
+async def test_the_deadline_covers_all_that_is_needed(call: Callable[[World], Any]) -> None:
+    async with encrypting() as world:
+        started = anyio.current_time()
+        with pytest.raises(EncryptionError) as caught:
+            async with timeout(2):
+                await call(world)
+        assert caught.value.timeout
+        assert anyio.current_time() - started == pytest.approx(2, abs=0.1)
+        assert len(world.files.documents("people")) == COUNT
+
+
+def shown(value: Any) -> list[str]:
+    """How a secret may be written."""
+    if isinstance(value, bytes):
+        return [repr(value)[2:-1][:60], value.hex(), Binary(value).hex()]
+    return [value]
+
+
+async def test_secrets_are_in_no_event_log_message_error_or_repr(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    recorder, texts = Recorder(), []
+    async with encrypting(event_listeners=[recorder]) as world:
+        await encrypts(world)
+        await decrypts(world)
+        encryption: Any = world.client._core._encryption
+        parts = [encryption, encryption._library, encryption._services, encryption._kms, world.client.options]
+        texts += [repr(each) for each in [*parts, *world.clients]]
+        del world.files.documents("keys")[:]
+        encryption._library.close()  # forgets the key
+    async with encrypting(event_listeners=[recorder]) as world:
+        del world.files.documents("keys")[:]
+        for call in (encrypts, decrypts):
+            with pytest.raises(EncryptionError) as caught:
+                await call(world)
+            error: BaseException | None = caught.value
+            while error is not None:
+                texts += ["".join(traceback.format_exception_only(error)), repr(error), repr(vars(error))]
+                error = error.__cause__
+        # A server error whose reply has an encrypted value.
+        world.files.collections["keys"] = [data_key()]
+        world.files.server.on("insert", {"ok": 0, "code": 121, "errmsg": "no", "errInfo": {"ssn": encrypted_secret()}})
+        with pytest.raises(Exception, match="no") as refused:
+            await world.client.db.people.insert_one({"ssn": SECRET})
+        texts += [str(refused.value), repr(vars(refused.value))]
+    texts += [repr(event.__dict__ if hasattr(event, "__dict__") else event) for event in recorder.events]
+    text = "\n".join([*texts, *(record.getMessage() + repr(vars(record)) for record in caplog.records)])
+    assert "insert" in text
+    for secret in (SECRET, MASTER_KEY):
+        for form in shown(secret):
+            assert form not in text

@@ -1,0 +1,122 @@
+"""Credentials on demand, from scripted metadata services."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from motorlite._base.deadline import NO_DEADLINE, Deadline
+from motorlite._encryption.credentials import CredentialSource
+from motorlite._net.current import current_runtime
+from motorlite.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from motorlite._base.values import Address
+    from motorlite._net.runtime import Framer
+
+pytestmark = pytest.mark.anyio
+
+
+class Service:
+    """A metadata service and the machinery of a client that asks it."""
+
+    def __init__(self, body: object, status: int = 200) -> None:
+        text = body if isinstance(body, str) else json.dumps(body)
+        self.answer = f"HTTP/1.1 {status} x\r\nContent-Length: {len(text)}\r\n\r\n{text}".encode()
+        self.requests: list[tuple[Address, str]] = []
+        self.runtime = self
+        self.now = current_runtime().now
+
+    async def run_in_thread(self, function: Callable[[], Any], until: float) -> Any:
+        return function()
+
+    def connector(self, tls: None) -> Any:
+        return self._connect
+
+    async def _connect(self, address: Address, framer: Framer, until: float) -> Any:
+        return Stream(partial(self._exchange, address, framer))
+
+    def _exchange(self, address: Address, framer: Any, request: bytes) -> Any:
+        self.requests.append((address, request.decode()))
+        return framer.feed(self.answer)[0]
+
+    async def find(self, *providers: str, source: CredentialSource | None = None) -> dict[str, Any]:
+        core: Any = self
+        given: dict[str, Any] = {name: {} for name in providers}
+        return await (source or CredentialSource()).find(given, core, NO_DEADLINE)
+
+
+class Stream:
+    """One connection to it."""
+
+    def __init__(self, answer: Any) -> None:
+        self._answer = answer
+
+    async def exchange(self, request: bytes, until: float) -> bytes:
+        answer: bytes = self._answer(request)
+        return answer
+
+    def abort(self) -> None:
+        pass
+
+
+async def test_azure_and_its_cache() -> None:
+    service, source = Service({"access_token": "t", "expires_in": "3600"}), CredentialSource()
+    for _ in range(2):
+        assert await service.find("azure", source=source) == {"azure": {"accessToken": "t"}}
+    ((address, request),) = service.requests
+    assert address == ("169.254.169.254", 80)
+    assert "resource=https%3A%2F%2Fvault.azure.net" in request
+    assert "Metadata: true" in request
+    assert "t" not in repr(source).split()
+
+
+async def test_azures_token_is_renewed_before_its_end() -> None:
+    service, source = Service({"access_token": "t", "expires_in": "30"}), CredentialSource()
+    await service.find("azure", source=source)
+    await service.find("azure", source=source)
+    assert len(service.requests) == 2
+
+
+async def test_gcp(monkeypatch: pytest.MonkeyPatch) -> None:
+    service = Service({"access_token": "t"})
+    assert await service.find("gcp") == {"gcp": {"accessToken": "t"}}
+    monkeypatch.setenv("GCE_METADATA_HOST", "there:8080")
+    await service.find("gcp")
+    assert [address for address, _ in service.requests] == [("metadata", 80), ("there", 8080)]
+    assert "Metadata-Flavor: Google" in service.requests[0][1]
+
+
+async def test_aws(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "i")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "s")
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "t")
+    expected = {"accessKeyId": "i", "secretAccessKey": "s", "sessionToken": "t"}
+    assert await Service({}).find("aws", "aws:named") == {"aws": expected}
+
+
+async def test_own_credentials_are_kept() -> None:
+    core: Any = Service({})
+    given = {"gcp": {"email": "e"}, "local": {"key": b""}}
+    assert await CredentialSource().find(given, core, Deadline(inf)) == {}
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "message"),
+    [
+        ({"access_token": "planted"}, 404, "status 404"),
+        ("planted", 200, "not a JSON document"),
+        ({"token": "planted"}, 200, "no access_token"),
+        ({"access_token": "planted", "expires_in": "soon"}, 200, "how long"),
+    ],
+)
+async def test_wrong_answers(body: object, status: int, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message) as caught:
+        await Service(body, status).find("azure")
+    assert "planted" not in str(caught.value)
