@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, TypedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict
 
 from bson.int64 import Int64
 
@@ -10,9 +11,37 @@ from motorlite._base.arguments import wrong
 from motorlite.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    import socket
+    from collections.abc import Awaitable, Callable, Mapping
 
-__all__ = ["AutoEncryptionOpts", "PrefixOpts", "RangeOpts", "StringOpts", "SubstringOpts", "SuffixOpts", "TextOpts"]
+    AsyncKMSConnectCallback: TypeAlias = Callable[["KMSConnectContext"], Awaitable[socket.socket]]
+
+__all__ = [
+    "AutoEncryptionOpts",
+    "KMSConnectContext",
+    "PrefixOpts",
+    "RangeOpts",
+    "StringOpts",
+    "SubstringOpts",
+    "SuffixOpts",
+    "TextOpts",
+]
+
+
+@dataclass(frozen=True)
+class KMSConnectContext:
+    """The connection that `kms_connect_callback` should open.
+
+    Attributes:
+        host: The key management service.
+        port: Its port.
+        timeout: Seconds until the driver gives up: ten, or what the time limit of the operation leaves.
+    """
+
+    host: str
+    port: int
+    timeout: float
+
 
 _IDLE_SHUTDOWN: Final = "idleShutdownTimeoutSecs"
 
@@ -38,6 +67,9 @@ class AutoEncryptionOpts:
         bypass_query_analysis: Do not analyse commands: the application encrypts their values itself.
         encrypted_fields_map: The fields of queryable encryption by namespace.
         key_expiration_ms: How long a data key stays in memory; None: one minute, 0: as long as the client.
+        kms_connect_callback: A coroutine function that gets a `KMSConnectContext`, and returns a connected
+            `socket.socket`, for example through a proxy. The driver uses TLS on it, and checks the certificate for the
+            host of the context. None: connections are direct.
 
     Raises:
         TypeError, ConfigurationError: An argument is wrong.
@@ -60,6 +92,7 @@ class AutoEncryptionOpts:
         bypass_query_analysis: bool = False,
         encrypted_fields_map: Mapping[str, Any] | None = None,
         key_expiration_ms: int | None = None,
+        kms_connect_callback: AsyncKMSConnectCallback | None = None,
     ) -> None:
         arguments = [] if mongocryptd_spawn_args is None else mongocryptd_spawn_args
         if not isinstance(arguments, list):
@@ -80,6 +113,9 @@ class AutoEncryptionOpts:
         self.bypass_query_analysis: bool = bypass_query_analysis
         self.encrypted_fields_map: Mapping[str, Any] | None = encrypted_fields_map
         self.key_expiration_ms: int | None = key_expiration_ms
+        if kms_connect_callback is not None and not callable(kms_connect_callback):
+            raise TypeError(wrong("kms_connect_callback", kms_connect_callback, "a coroutine function"))
+        self.kms_connect_callback: AsyncKMSConnectCallback | None = kms_connect_callback
 
     def __repr__(self) -> str:
         # Without the credentials.

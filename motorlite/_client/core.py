@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from motorlite._base.values import Address
     from motorlite._connection.establish import EstablishmentError
-    from motorlite._net.runtime import Connector, Runtime
+    from motorlite._net.runtime import Connector, Dial, Runtime
     from motorlite._net.tls import TLSContext
     from motorlite._operations.cursors import LostCursor
     from motorlite._options.options import ClientOptions
@@ -376,9 +376,11 @@ class Core:
         assert self._runtime is not None
         return self._runtime
 
-    def connector(self, tls: TLSContext | None) -> Connector:
+    def connector(self, tls: TLSContext | None, dial: Dial | None = None) -> Connector:
         """Return what opens connections to other services than the deployment; None: without TLS."""
         runtime, world = self.runtime, self._dependencies
+        if dial is not None:
+            return partial(runtime.connect, tls=tls, dial=dial)
         return world.http(runtime) if tls is None else world.connector(runtime, tls, None)
 
     async def sleep(self, seconds: float) -> None:

@@ -53,7 +53,7 @@ class AutomaticEncryption:
             crypt_shared_lib_required=given.crypt_shared_lib_required,
             key_expiration_ms=given.key_expiration_ms,
         )
-        self._kms = KeyServices(given.kms_tls_options)
+        self._kms = KeyServices(given.kms_tls_options, given.kms_connect_callback)
         self._inner: AsyncMongoClient[Any] | None = None
         self._mongocryptd: Mongocryptd | None = None
         self._services: ClientServices | None = None

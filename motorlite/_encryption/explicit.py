@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from motorlite._api.cursors.cursor import AsyncCursor
     from motorlite._api.handles import AsyncCollection
-    from motorlite.encryption_options import RangeOpts, StringOpts
+    from motorlite.encryption_options import AsyncKMSConnectCallback, RangeOpts, StringOpts
     from motorlite.results import DeleteResult
 
 _ENCRYPTED = 6
@@ -56,6 +56,7 @@ class AsyncClientEncryption(Generic[DocumentT]):
         codec_options: For encoding values before they are encrypted, and decoding them after decryption.
         kms_tls_options: TLS options (`tlsCAFile`, `tlsCertificateKeyFile` and others) by provider.
         key_expiration_ms: How long a data key stays in memory; None: one minute, 0: until `close`.
+        kms_connect_callback: Connects sockets to key management services, as of `AutoEncryptionOpts`.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -73,6 +74,7 @@ class AsyncClientEncryption(Generic[DocumentT]):
         codec_options: CodecOptions[DocumentT],
         kms_tls_options: Mapping[str, Any] | None = None,
         key_expiration_ms: int | None = None,
+        kms_connect_callback: AsyncKMSConnectCallback | None = None,
     ) -> None:
         instance("codec_options", codec_options, CodecOptions)
         instance("key_vault_client", key_vault_client, AsyncMongoClient)
@@ -81,7 +83,9 @@ class AsyncClientEncryption(Generic[DocumentT]):
         self._codec_options: CodecOptions[Any] = codec_options
         self._namespace = split_namespace(key_vault_namespace)
         self._keys = key_vault(key_vault_client, self._namespace)
-        self._services = ClientServices(key_vault_client._core, self._keys, KeyServices(kms_tls_options))
+        self._services = ClientServices(
+            key_vault_client._core, self._keys, KeyServices(kms_tls_options, kms_connect_callback)
+        )
         self._is_closed = False
 
     def __repr__(self) -> str:

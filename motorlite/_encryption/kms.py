@@ -5,20 +5,25 @@ The encryption library says whom to ask, after which delay, and whether to ask a
 
 from __future__ import annotations
 
+from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Final
 
+from motorlite._base.arguments import wrong
 from motorlite._connection.requests import ask
+from motorlite._net.proxy import connected_socket
 from motorlite._net.tls import make_context
 from motorlite._options.options import client_options
 from motorlite._options.uri import hosts_alone
+from motorlite.encryption_options import KMSConnectContext
 from motorlite.errors import AutoReconnect, CertificateError, ConfigurationError, ExecutionTimeout, PyMongoError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from motorlite._base.deadline import Deadline
     from motorlite._base.values import Address
     from motorlite._client.core import Core
+    from motorlite._net.runtime import Dial
     from motorlite._net.tls import TLSContext
 
 HTTPS_PORT: Final = 443
@@ -140,8 +145,11 @@ class KeyServices:
         ConfigurationError: An option is unknown, wrong or insecure.
     """
 
-    def __init__(self, kms_tls_options: Mapping[str, Any] | None) -> None:
+    def __init__(self, kms_tls_options: Mapping[str, Any] | None, connect_callback: Any = None) -> None:
         self._contexts = tls_contexts(kms_tls_options)
+        if connect_callback is not None and not callable(connect_callback):
+            raise TypeError(wrong("kms_connect_callback", connect_callback, "a coroutine function"))
+        self._connect_callback = connect_callback
 
     async def ask(self, request: Any, core: Core, deadline: Deadline) -> None:
         """Send a request and feed the library with its response. Errors of the network are left to the library.
@@ -163,10 +171,10 @@ class KeyServices:
             await core.sleep(delay)
         feed, until = ResponseFeed(request), min(now() + _TIMEOUT, deadline.expires_at)
         try:
-            await ask(core.connector(context), address, feed, message, until)
+            await ask(core.connector(context, self._dial(now)), address, feed, message, until)
             if not feed.is_complete:
                 raise AutoReconnect(f"the key management service at {request.endpoint} closed the connection")
-        except CertificateError:
+        except (CertificateError, ConfigurationError):
             raise
         except PyMongoError as error:
             if now() >= deadline.expires_at:
@@ -174,6 +182,24 @@ class KeyServices:
             self._note_failure(request, error)
         if feed.error is not None:
             raise feed.error
+
+    def _dial(self, now: Callable[[], float]) -> Dial | None:
+        """Return what connects a socket with the application's callback, if there is one."""
+        callback = self._connect_callback
+        if callback is None:
+            return None
+
+        async def dial(address: Address, until: float) -> Any:
+            host, port = address
+            assert port is not None  # `endpoint_address` demands one
+            if not (iscoroutinefunction(callback) or iscoroutinefunction(callback.__call__)):
+                # To call it would block the event loop.
+                raise ConfigurationError(wrong("kms_connect_callback", callback, "a coroutine function"))
+            return connected_socket(
+                await callback(KMSConnectContext(host, port, until - now())), "the socket of kms_connect_callback"
+            )
+
+        return dial
 
     @staticmethod
     def _note_failure(request: Any, error: PyMongoError) -> None:

@@ -1,14 +1,18 @@
-"""Net: performs the SOCKS5 handshake on a socket connected to a proxy."""
+"""Net: performs the SOCKS5 handshake on a socket connected to a proxy, and checks sockets that a program connected."""
 
 from __future__ import annotations
 
 import ipaddress
+import socket
+import ssl
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from motorlite._base.arguments import wrong
 from motorlite._base.values import format_address
 from motorlite._net.failures import describe
-from motorlite.errors import ProxyError, ProxyTimeout
+from motorlite._net.host import keep_from_children
+from motorlite.errors import ConfigurationError, ProxyError, ProxyTimeout
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator, Iterator
@@ -150,3 +154,28 @@ def through(proxy: ProxyOptions, host: str, port: int) -> Iterator[None]:
         raise ProxyError(f"{where} did not connect: {error}") from None
     except (OSError, ValueError, TypeError, OverflowError) as error:  # the last three: an invalid host
         raise ProxyError(f"{where} failed: {describe(error)}") from error
+
+
+def connected_socket(given: object, name: str) -> socket.socket:
+    """Return `given`, non-blocking, if it is a connected socket without TLS. Else close it, if that is possible.
+
+    Raises:
+        ConfigurationError: It is something else. `name` says in the message where it came from.
+    """
+    if not isinstance(given, socket.socket) or isinstance(given, ssl.SSLSocket):
+        found = type(given).__name__
+    elif given.type != socket.SOCK_STREAM:
+        found = "a datagram socket"
+    else:
+        try:
+            given.getpeername()
+        except OSError:
+            found = "a socket that is not connected"
+        else:
+            given.setblocking(False)
+            keep_from_children(given)
+            return given
+    close = getattr(given, "close", None)
+    if callable(close):
+        close()
+    raise ConfigurationError(wrong(name, found, "a connected stream socket without TLS"))

@@ -10,6 +10,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
+    import socket
     import ssl
     from collections.abc import Awaitable, Callable
 
@@ -106,6 +107,13 @@ class Waiter(Protocol):
         """Wait for the value. Raises WaitTimeout at the loop time `until`. To be awaited at once."""
 
 
+class Dial(Protocol):
+    """Connects sockets in another way than the driver's."""
+
+    async def __call__(self, address: Address, until: float) -> socket.socket:
+        """Return a connected socket, by the loop time `until`."""
+
+
 class BackgroundTask(Protocol):
     """A running background function."""
 
@@ -165,8 +173,9 @@ class Runtime(Protocol):
         until: float,
         tls: ssl.SSLContext | None,
         proxy: ProxyOptions | None = None,
+        dial: Dial | None = None,
     ) -> FrameStream:
-        """Open a stream. A TCP address is reached through `proxy`, if there is one.
+        """Open a stream. A TCP address is reached through `proxy`, if there is one, or `dial` connects the socket.
 
         Raises NetworkTimeout, AutoReconnect, NameResolutionError, ProxyError or CertificateError.
         """

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import socket
+import ssl
 from base64 import b64encode
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+import anyio
+import anyio.to_thread
 import pytest
 from bson.codec_options import CodecOptions
 from cryptography.hazmat.primitives import serialization
@@ -13,13 +17,14 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from motorlite import timeout
 from motorlite.encryption import Algorithm, AsyncClientEncryption
+from motorlite.encryption_options import AutoEncryptionOpts, KMSConnectContext
 from motorlite.errors import AutoReconnect, CertificateError, ConfigurationError, EncryptionError
 from motorlite.testing.server.certificates import make_certificates
 from tests.support.clients import make_client
 from tests.support.kms_servers import TOKEN, KeyService
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator
 
     from motorlite.testing import LocalServer
     from motorlite.testing.server.certificates import Certificates
@@ -57,14 +62,20 @@ def aws(endpoint: str) -> tuple[dict[str, Any], dict[str, Any]]:
 
 @asynccontextmanager
 async def encryption(
-    deployment: LocalServer, name: str, provider: str, credentials: dict[str, Any], tls: dict[str, Any] | None
+    deployment: LocalServer,
+    name: str,
+    provider: str,
+    credentials: dict[str, Any],
+    tls: dict[str, Any] | None,
+    connect: Any = None,
 ) -> AsyncIterator[AsyncClientEncryption[Any]]:
     options = None if tls is None else {provider: tls}
-    async with (
-        make_client(deployment.uri) as client,
-        AsyncClientEncryption({provider: credentials}, f"{name}.keys", client, CodecOptions(), options) as found,
-    ):
-        yield found
+    async with make_client(deployment.uri) as client:
+        made: AsyncClientEncryption[Any] = AsyncClientEncryption(
+            {provider: credentials}, f"{name}.keys", client, CodecOptions(), options, kms_connect_callback=connect
+        )
+        async with made as found:
+            yield found
 
 
 @pytest.mark.parametrize("provider", ["aws", "aws:named", "azure", "gcp"])
@@ -170,3 +181,100 @@ async def test_takes_credentials_from_the_environment(
     async with encryption(deployment, database_name, "aws", {}, tls) as explicit:
         assert await explicit.create_data_key("aws", master_key)
     assert len(service.requests) == 1
+
+
+# --- connections of the application ---
+
+
+async def test_connects_through_the_application(
+    deployment: LocalServer, database_name: str, service: KeyService, certificates: Certificates
+) -> None:
+    """Where to is the application's choice: the certificate must be that of the key management service."""
+    contexts: list[KMSConnectContext] = []
+    where = service.endpoint.rpartition(":")
+
+    async def connect(context: KMSConnectContext) -> socket.socket:
+        contexts.append(context)
+        return await anyio.to_thread.run_sync(socket.create_connection, (where[0], int(where[2])))
+
+    credentials, master_key = aws("localhost:1")
+    tls = {"tlsCAFile": str(certificates.ca_file)}
+    async with encryption(deployment, database_name, "aws", credentials, tls, connect) as explicit:
+        assert await explicit.create_data_key("aws", master_key)
+        with pytest.raises(EncryptionError) as caught:
+            await explicit.create_data_key("aws", {**master_key, "endpoint": "elsewhere.example:443"})
+    assert isinstance(caught.value.cause, CertificateError)
+    assert [(context.host, context.port) for context in contexts] == [("localhost", 1), ("elsewhere.example", 443)]
+    assert 9 < contexts[0].timeout <= 10
+    assert len(service.requests) == 1
+
+
+@pytest.mark.parametrize("given", ["nothing", "unconnected", "datagram", "TLS"])
+async def test_refuses_what_is_no_connected_socket(deployment: LocalServer, database_name: str, given: str) -> None:
+    makes: dict[str, Callable[[], Any]] = {
+        "nothing": lambda: None,
+        "unconnected": socket.socket,
+        "datagram": lambda: socket.socket(type=socket.SOCK_DGRAM),
+        "TLS": lambda: ssl.create_default_context().wrap_socket(socket.socket(), server_hostname="a"),
+    }
+    made = makes[given]()
+
+    async def connect(_context: KMSConnectContext) -> Any:
+        return made
+
+    credentials, master_key = aws("localhost:1")
+    async with encryption(deployment, database_name, "aws", credentials, None, connect) as explicit:
+        with pytest.raises(EncryptionError, match="the socket of kms_connect_callback must be") as caught:
+            await explicit.create_data_key("aws", master_key)
+    assert isinstance(caught.value.cause, ConfigurationError)
+    assert made is None or made.fileno() == -1, "it is closed"
+
+
+async def test_refuses_what_is_no_coroutine_function(deployment: LocalServer, database_name: str) -> None:
+    credentials, master_key = aws("localhost:1")
+    connects: Any = 7
+    with pytest.raises(TypeError, match="kms_connect_callback"):
+        AutoEncryptionOpts({"aws": credentials}, f"{database_name}.keys", kms_connect_callback=connects)
+    with pytest.raises(TypeError, match="kms_connect_callback"):
+        async with encryption(deployment, database_name, "aws", credentials, None, connects):
+            pass
+    async with encryption(deployment, database_name, "aws", credentials, None, lambda _context: None) as explicit:
+        with pytest.raises(EncryptionError, match="must be a coroutine function"):
+            await explicit.create_data_key("aws", master_key)
+
+
+async def test_the_callback_has_the_time_of_the_request(deployment: LocalServer, database_name: str) -> None:
+    ended: list[str] = []
+
+    async def connect(context: KMSConnectContext) -> socket.socket:
+        assert context.timeout <= 0.3
+        try:
+            await anyio.sleep(60)
+        finally:
+            ended.append("cancelled")
+        raise AssertionError
+
+    credentials, master_key = aws("localhost:1")
+    async with encryption(deployment, database_name, "aws", credentials, None, connect) as explicit:
+        with pytest.raises(EncryptionError, match="did not answer in time"):
+            async with timeout(0.3):
+                await explicit.create_data_key("aws", master_key)
+    assert ended == ["cancelled"]
+
+
+async def test_errors_of_the_callback_count_as_those_of_the_network(
+    deployment: LocalServer, database_name: str
+) -> None:
+    calls = 0
+
+    async def connect(_context: KMSConnectContext) -> socket.socket:
+        nonlocal calls
+        calls += 1
+        raise ConnectionRefusedError("the proxy is down")
+
+    credentials, master_key = aws("localhost:1")
+    async with encryption(deployment, database_name, "aws", credentials, None, connect) as explicit:
+        with pytest.raises(EncryptionError, match="the proxy is down") as caught:
+            await explicit.create_data_key("aws", master_key)
+    assert isinstance(caught.value.cause, AutoReconnect)
+    assert calls == 4

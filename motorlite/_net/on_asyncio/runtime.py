@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 
     from motorlite._base.values import Address
-    from motorlite._net.runtime import Framer
+    from motorlite._net.runtime import Dial, Framer
     from motorlite._options.options import ProxyOptions
 
 
@@ -303,6 +303,7 @@ class AsyncioRuntime:
         until: float,
         tls: ssl.SSLContext | None,
         proxy: ProxyOptions | None = None,
+        dial: Dial | None = None,
     ) -> AsyncioStream:
         host, port = address
         limit = until if until != inf else None
@@ -313,7 +314,7 @@ class AsyncioRuntime:
                         sock = await self._open_through(proxy, host, port)
             else:
                 async with asyncio.timeout_at(limit):
-                    sock = await self._open(host, port)
+                    sock = await (self._open(host, port) if dial is None else dial(address, until))
             async with asyncio.timeout_at(limit):
                 return await self._stream(sock, address, framer, tls)
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from motorlite._base.values import Address
-    from motorlite._net.runtime import Framer
+    from motorlite._net.runtime import Dial, Framer
     from motorlite._options.options import ProxyOptions
 
 T = TypeVar("T")
@@ -188,9 +188,10 @@ class TrioRuntime:
         until: float,
         tls: ssl.SSLContext | None,
         proxy: ProxyOptions | None = None,
+        dial: Dial | None = None,
     ) -> TrioStream:
         with connecting(address):
-            stream = await self._open(address, until, proxy)
+            stream = await (self._open(address, until, proxy) if dial is None else self._dialled(dial, address, until))
             with trio.CancelScope(deadline=until):
                 return await self._secure(stream, address, framer, tls)
             raise TimeoutError
@@ -204,6 +205,12 @@ class TrioRuntime:
                 raise TimeoutError
         with trio.CancelScope(deadline=until):
             return await self._open_directly(host, port)
+        raise TimeoutError
+
+    @staticmethod
+    async def _dialled(dial: Dial, address: Address, until: float) -> trio.SocketStream:
+        with trio.CancelScope(deadline=until):
+            return trio.SocketStream(trio.socket.from_stdlib_socket(await dial(address, until)))
         raise TimeoutError
 
     async def _open_directly(self, host: str, port: int | None) -> trio.SocketStream:
