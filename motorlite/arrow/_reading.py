@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
@@ -14,7 +13,7 @@ from motorlite.arrow._types import projection
 from motorlite.errors import ConfigurationError, ExecutionTimeout
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Sequence
+    from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
     from typing import TypeVar
 
     from motorlite import AsyncCollection
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
 # Documents of a batch, unless the caller says otherwise. The event loop does some work for each document of a reply; with small documents, a reply of 16 MB
 # keeps it for 70 ms.
-_USUAL: Final[Mapping[str, Any]] = {"prefetch": 1, "batch_size": 10_000}
+BATCH: Final = 10_000
 
 
 class Scan:
@@ -85,7 +84,7 @@ def found(
 ) -> Scan:
     """Return the scan of a query."""
     columns = schema_of(schema)
-    given = {**_USUAL, **options}
+    given = {"prefetch": 1, "batch_size": BATCH, **options}
     if given.get("cursor_type"):
         raise ConfigurationError(wrong("cursor_type", given["cursor_type"], "left out: a table has an end"))
     if columns is not None:
@@ -107,7 +106,7 @@ def aggregated(
         raise ConfigurationError("a pipeline with $out or $merge has no result for a table; use aggregate")
     if columns is not None:
         stages.append({"$project": projection(columns.to_arrow())})
-    cursor = collection.aggregate_raw_batches(stages, **{**_USUAL, **options})
+    cursor = collection.aggregate_raw_batches(stages, **{"prefetch": 1, "batchSize": BATCH, **options})
     return Scan(collection, cursor, _decoder(collection, columns, allow_invalid))
 
 

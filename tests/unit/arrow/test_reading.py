@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any
 
+import anyio.lowlevel
 import bson
 import numpy as np
 import pandas as pd
@@ -19,7 +20,7 @@ from motorlite.testing.cancellation import cancel_at_every_point
 from tests.support.clients import one_member
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
     from motorlite.testing.scripted import ScriptedServer
     from tests.support.clients import Client
@@ -40,6 +41,12 @@ ROWS = [{"_id": n, "text": f"text {n}"} for n in range(5)]
 REFUSED = {"ok": 0, "code": 13, "errmsg": "no"}
 
 
+async def soon(function: Callable[[], Any], _until: float) -> Any:
+    """Instead of a thread, for which virtual time does not wait."""
+    await anyio.lowlevel.checkpoint()
+    return function()
+
+
 class Scene:
     def __init__(self, client: Client, server: ScriptedServer) -> None:
         self.client = client
@@ -47,16 +54,17 @@ class Scene:
         self.server = server
 
     def commands(self, name: str) -> list[Any]:
-        return [item.command for item in self.server.received if item.name == name]
+        return [item.document for item in self.server.received if item.name == name]
 
     def in_use(self) -> int:
         return sum(stats.in_use + stats.pending for stats in self.client.stats().servers.values())
 
 
 @pytest.fixture
-async def scene() -> AsyncIterator[Scene]:
+async def scene(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scene]:
     answers = {"find": FIRST, "aggregate": FIRST, "getMore": [SECOND, LAST] * 100}
     async with one_member(answers) as (client, server):
+        monkeypatch.setattr(client._core, "in_thread", soon)
         yield Scene(client, server)
 
 

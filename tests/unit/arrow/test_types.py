@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pyarrow as pa
@@ -45,7 +46,9 @@ def test_a_schema_asks_for_its_fields_and_no_others(fields: Any, expected: dict[
         (STRUCT, pa.struct([("x", pa.string())]), STRUCT, False),
     ],
 )
-def test_the_first_type_decides_but_null_and_int32_give_way(known: Any, found: Any, expected: Any, agrees: bool) -> None:
+def test_the_first_type_decides_but_null_and_int32_give_way(
+    known: Any, found: Any, expected: Any, agrees: bool
+) -> None:
     assert merged(known, found) == (expected, agrees)
 
 
@@ -55,12 +58,10 @@ def test_new_fields_follow_the_known_ones() -> None:
 
 
 def test_a_missing_struct_is_one_of_nulls() -> None:
-    nested = pa.array([{"x": {"y": 1}}, None], pa.struct([("x", pa.struct([("y", pa.int32())]))]))
+    first, second = pa.table({"b": [1]}), pa.table({"a": [{"x": {"y": 1}}], "b": [2]})
+    joined = pa.concat_tables([first, second], promote_options="permissive")
+    assert with_whole_structs(joined).to_pylist() == [{"b": 1, "a": {"x": {"y": None}}}, {"b": 2, "a": {"x": {"y": 1}}}]
     empty = pa.array([None], pa.struct([]))
-    assert with_whole_structs(pa.table({"a": nested, "b": [1, 2]})).to_pylist() == [
-        {"a": {"x": {"y": 1}}, "b": 1},
-        {"a": {"x": {"y": None}}, "b": 2},
-    ]
     assert with_whole_structs(pa.table({"a": empty})).to_pylist() == [{"a": None}]
 
 
@@ -90,5 +91,5 @@ def test_a_type_that_bson_lacks_becomes_the_next_larger_one(kind: Any, expected:
 
 @pytest.mark.parametrize(("kind", "converts"), [(pa.int8(), False), (pa.float32(), False), (pa.time32("s"), True)])
 def test_other_types_are_refused_with_the_name_of_their_column(kind: Any, converts: bool) -> None:
-    with pytest.raises(ValueError, match=rf"column 'a'.*{kind}"):
+    with pytest.raises(ValueError, match=f"column 'a'.*{re.escape(str(kind))}"):
         stored(kind, "a", converts=converts)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import asynccontextmanager
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+import anyio.lowlevel
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -21,7 +23,7 @@ from motorlite.errors import BulkWriteError, OperationFailure
 from tests.support.clients import one_member
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
 
 pytestmark = pytest.mark.anyio
 
@@ -78,32 +80,43 @@ def test_documents_are_taken_in_limited_numbers(monkeypatch: pytest.MonkeyPatch)
     assert rows.take() == []
 
 
-async def test_all_rows_are_inserted(monkeypatch: pytest.MonkeyPatch) -> None:
+@asynccontextmanager
+async def inserting(answers: list[Any], monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Any, Any]]:
+    """A collection whose rows are inserted two by two, and its server. Virtual time does not wait for threads."""
+
+    async def soon(function: Callable[[], Any], _until: float) -> Any:
+        await anyio.lowlevel.checkpoint()
+        return function()
+
     monkeypatch.setattr(_writing, "DOCUMENTS", 2)
-    async with one_member({"insert": [{"n": 2}, {"n": 1}]}) as (client, server):
-        result = await arrow.insert_arrow(client.db.coll, TABLE, timeoutMS=10_000)
+    async with one_member({"insert": answers}) as (client, server):
+        monkeypatch.setattr(client._core, "in_thread", soon)
+        yield client.db.coll, server
+
+
+async def test_all_rows_are_inserted(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with inserting([{"n": 2}, {"n": 1}], monkeypatch) as (coll, server):
+        result = await arrow.insert_arrow(coll, TABLE, timeoutMS=10_000)
         assert result.inserted_count == 3
-        sent = [item.command["documents"] for item in server.received if item.name == "insert"]
+        sent = [item.document["documents"] for item in server.received if item.name == "insert"]
     assert [[{k: row[k] for k in ("a", "b")} for row in rows] for rows in sent] == [ROWS[:2], ROWS[2:]]
 
 
 async def test_an_error_names_the_row_of_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_writing, "DOCUMENTS", 2)
     duplicate = {"n": 0, "writeErrors": [{"index": 0, "code": 11000, "errmsg": "duplicate"}]}
-    async with one_member({"insert": [{"n": 2}, duplicate]}) as (client, _):
+    async with inserting([{"n": 2}, duplicate], monkeypatch) as (coll, _):
         with pytest.raises(ArrowWriteError) as caught:
-            await arrow.insert_arrow(client.db.coll, TABLE)
+            await arrow.insert_arrow(coll, TABLE)
     assert isinstance(caught.value.__cause__, BulkWriteError)
     assert [entry["index"] for entry in caught.value.details["writeErrors"]] == [2]
     assert caught.value.details["nInserted"] == 2
 
 
 async def test_an_error_of_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_writing, "DOCUMENTS", 2)
     refused = {"ok": 0, "code": 13, "errmsg": "not allowed"}
-    async with one_member({"insert": [{"n": 2}, refused]}) as (client, _):
+    async with inserting([{"n": 2}, refused], monkeypatch) as (coll, _):
         with pytest.raises(ArrowWriteError) as caught:
-            await arrow.insert_arrow(client.db.coll, TABLE)
+            await arrow.insert_arrow(coll, TABLE)
     assert isinstance(caught.value.__cause__, OperationFailure)
     (entry,) = caught.value.details["writeErrors"]
     assert (entry["index"], caught.value.details["nInserted"]) == (2, 2)
