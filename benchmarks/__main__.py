@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from benchmarks import failover, prefetch
+from benchmarks import arrow, failover, prefetch
 from benchmarks.driver import command as driver
 from benchmarks.instructions import command as instructions
 from benchmarks.overload import abandoned, concurrency, oversubscribed, pile_up, standing_queue
@@ -47,6 +47,7 @@ BENCHMARKS: dict[str, Benchmark] = {
             ("concurrency", concurrency, "adaptive concurrency limits on a modelled server, in simulated time"),
             ("standing-queue", standing_queue, "more callers than connections in virtual time, for each order"),
             ("prefetch", prefetch, "reading a long cursor with and without prefetch"),
+            ("arrow", arrow, "a scan into an Arrow table: time, memory, and how late the event loop is"),
         )
     },
 }

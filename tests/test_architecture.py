@@ -123,12 +123,14 @@ LAYERS: Final[dict[str, tuple[str, ...]]] = {
     "top": ("exporters._sockets", "exporters._snapshots"),
     # A command; it goes the way of a client with the driver's own parts, and asks each of them what it found.
     "doctor": (*OPEN, "_wire", "_net", "_connection", "_topology", "_client"),
+    # Its threads are the runtime's, under the limits of the API.
+    "arrow": (*OPEN, "_api", "_client.core", "_net.runtime"),
     # A command; it knows the driver from a table.
     "port": (),
 }
 # Who may import names of the package itself (`from motorlite import AsyncMongoClient`), which come from the
 # top.
-PUBLIC_NAMES: Final = ("testing", "exporters")
+PUBLIC_NAMES: Final = ("testing", "exporters", "arrow")
 
 EFFECTS: Final = frozenset(
     {
@@ -167,6 +169,8 @@ EFFECTS_ALLOWED: Final[dict[str, frozenset[str]]] = {
     "exporters": frozenset({"selectors", "socket", "threading", "time"}),
     # `asyncio.run`, and the type of the times in BSON.
     "doctor": frozenset({"asyncio", "datetime"}),
+    # A thread hands over Python's global lock.
+    "arrow": frozenset({"time"}),
     # How long the command has run, for its messages.
     "port": frozenset({"time"}),
 }
@@ -200,6 +204,10 @@ THIRD_PARTY: Final[dict[str, tuple[str, ...]]] = {
     "prometheus_client": ("exporters.prometheus",),
     "opentelemetry": ("exporters.opentelemetry.*",),
     "rich": ("doctor._rendering", "top._command", "top._screen"),
+    "pymongoarrow": ("arrow.*",),
+    "pyarrow": ("arrow.*",),
+    "numpy": ("arrow._frames",),
+    "polars": ("arrow._frames",),
     "snappy": ("_wire.compression*",),
     "backports": ("_wire.compression*",),  # of the standard library's zstd
     "compression": ("_wire.compression*",),  # where Python 3.14 has it

@@ -83,6 +83,7 @@ RARE: Final = (
     "encryption",
     "encryption_options",
     "event_loggers",
+    "arrow",
     "exporters",
     "gridfs",
     "stats",

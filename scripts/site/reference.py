@@ -82,11 +82,13 @@ def _names(module: griffe.Module) -> list[str]:
 
 
 def _target(module: griffe.Module, name: str) -> str:
-    """The path of the definition behind a name."""
-    member = module.members[name]
-    if not isinstance(member, griffe.Alias):
-        return member.path
-    return member.final_target.path if member.target_path.startswith(f"{PACKAGE}.") else member.target_path
+    """The path of the definition behind a name. What another package defines is not looked at: it may be missing."""
+    member: griffe.Object | griffe.Alias = module.members[name]
+    while isinstance(member, griffe.Alias):
+        if not member.target_path.startswith(f"{PACKAGE}."):
+            return member.target_path
+        member = package()[member.target_path.removeprefix(f"{PACKAGE}.")]
+    return member.path
 
 
 @cache

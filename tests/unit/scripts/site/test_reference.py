@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from functools import cache
+from importlib.util import find_spec
 from typing import Any
 
 import griffe
@@ -37,15 +38,24 @@ def test_every_public_name_is_described_once() -> None:
     described = [line.removeprefix("::: ") for line in TEXT.splitlines() if line.startswith("::: ")]
     assert len(described) == len(set(described)) > 150
     shown = {path.rpartition(".")[2] for path in described}
-    modules = [importlib.import_module(name) for name in public_modules()]
+    names = [name for name in public_modules() if name != "motorlite.arrow" or find_spec("pymongoarrow")]
+    modules = [importlib.import_module(name) for name in names]
     exported = {
         name
         for module in modules
         for name in getattr(module, "__all__", ())
         if f"{module.__name__}.{name}" not in public_modules()
     }
-    # bson's own, which PyMongo re-exports, too.
-    assert exported - shown == {"InvalidDocument"}
+    # bson's own, which PyMongo re-exports, too; and pymongoarrow's.
+    assert exported - shown - {"Schema"} == {"InvalidDocument"}
+
+
+def test_a_name_from_another_package_is_not_looked_up() -> None:
+    """pymongoarrow may be missing, and has documentation of its own."""
+    assert reference._target(reference.package()["arrow"], "Schema") == "pymongoarrow.schema.Schema"
+    page = PAGES["motorlite.arrow.md"].text
+    assert "::: motorlite.arrow.find_arrow\n" in page
+    assert "Schema" not in page.partition(":::")[2]
 
 
 def test_every_module_has_a_page_or_is_part_of_one() -> None:
