@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-# Documents of a batch, unless the caller says otherwise. The event loop does some work for each document of a reply; with small documents, a reply of 16 MB
-# keeps it for 70 ms.
+# Documents of a batch, unless the caller says otherwise. The event loop does some work for each document of a reply;
+# with small documents, a reply of 16 MB keeps it for 70 ms.
 BATCH: Final = 10_000
 
 
