@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 # Documents of a batch, unless the caller says otherwise. The event loop does some work for each document of a reply;
 # with small documents, a reply of 16 MB keeps it for 70 ms.
-BATCH: Final = 10_000
+BATCH: Final = 5_000
 
 
 class Scan:

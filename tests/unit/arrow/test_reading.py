@@ -79,9 +79,9 @@ async def test_batches_are_of_a_size_that_does_not_keep_the_event_loop(scene: Sc
     await arrow.aggregate_arrow(scene.coll, [])
     await arrow.find_arrow(scene.coll, batch_size=7)
     sizes = [command["batchSize"] for command in scene.commands("find")]
-    assert sizes == [10_000, 7]
-    assert [command["cursor"] for command in scene.commands("aggregate")] == [{"batchSize": 10_000}]
-    assert {command["batchSize"] for command in scene.commands("getMore")} == {10_000, 7}
+    assert sizes == [5_000, 7]
+    assert [command["cursor"] for command in scene.commands("aggregate")] == [{"batchSize": 5_000}]
+    assert {command["batchSize"] for command in scene.commands("getMore")} == {5_000, 7}
 
 
 async def test_a_schema_chooses_the_fields(scene: Scene) -> None:
