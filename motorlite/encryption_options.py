@@ -11,10 +11,10 @@ from motorlite._base.arguments import wrong
 from motorlite.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Awaitable, Callable, Mapping
 
-    AsyncKMSConnectCallback: TypeAlias = Callable[["KMSConnectContext"], Awaitable[socket.socket]]
+    # It returns a `socket.socket`.
+    AsyncKMSConnectCallback: TypeAlias = Callable[["KMSConnectContext"], Awaitable[Any]]
 
 __all__ = [
     "AutoEncryptionOpts",

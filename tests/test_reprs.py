@@ -304,6 +304,7 @@ def test_every_other_kind_of_object_was_looked_at() -> None:
         # Of encryption, without secrets: tests/unit/test_encryption_options.py and tests/live/test_encryption.py.
         "AsyncClientEncryption",
         "AutoEncryptionOpts",
+        "KMSConnectContext",
         "RangeOpts",
         "RewrapManyDataKeyResult",
         "StringOpts",

@@ -160,7 +160,7 @@ async def test_trusts_only_known_authorities(deployment: LocalServer, database_n
 
 
 async def test_refuses_insecure_connections(deployment: LocalServer, database_name: str) -> None:
-    credentials, _ = aws("localhost:1")
+    credentials, _ = aws("127.0.0.1:1")
     for tls in ({"tlsInsecure": True}, {"tlsAllowInvalidCertificates": True}, {"tls": False}):
         with pytest.raises(ConfigurationError, match="kms_tls_options"):
             async with encryption(deployment, database_name, "aws", credentials, tls):
@@ -197,14 +197,14 @@ async def test_connects_through_the_application(
         contexts.append(context)
         return await anyio.to_thread.run_sync(socket.create_connection, (where[0], int(where[2])))
 
-    credentials, master_key = aws("localhost:1")
+    credentials, master_key = aws("127.0.0.1:1")
     tls = {"tlsCAFile": str(certificates.ca_file)}
     async with encryption(deployment, database_name, "aws", credentials, tls, connect) as explicit:
         assert await explicit.create_data_key("aws", master_key)
         with pytest.raises(EncryptionError) as caught:
             await explicit.create_data_key("aws", {**master_key, "endpoint": "elsewhere.example:443"})
     assert isinstance(caught.value.cause, CertificateError)
-    assert [(context.host, context.port) for context in contexts] == [("localhost", 1), ("elsewhere.example", 443)]
+    assert [(context.host, context.port) for context in contexts] == [("127.0.0.1", 1), ("elsewhere.example", 443)]
     assert 9 < contexts[0].timeout <= 10
     assert len(service.requests) == 1
 
@@ -222,7 +222,7 @@ async def test_refuses_what_is_no_connected_socket(deployment: LocalServer, data
     async def connect(_context: KMSConnectContext) -> Any:
         return made
 
-    credentials, master_key = aws("localhost:1")
+    credentials, master_key = aws("127.0.0.1:1")
     async with encryption(deployment, database_name, "aws", credentials, None, connect) as explicit:
         with pytest.raises(EncryptionError, match="the socket of kms_connect_callback must be") as caught:
             await explicit.create_data_key("aws", master_key)
@@ -231,7 +231,7 @@ async def test_refuses_what_is_no_connected_socket(deployment: LocalServer, data
 
 
 async def test_refuses_what_is_no_coroutine_function(deployment: LocalServer, database_name: str) -> None:
-    credentials, master_key = aws("localhost:1")
+    credentials, master_key = aws("127.0.0.1:1")
     connects: Any = 7
     with pytest.raises(TypeError, match="kms_connect_callback"):
         AutoEncryptionOpts({"aws": credentials}, f"{database_name}.keys", kms_connect_callback=connects)
@@ -254,7 +254,7 @@ async def test_the_callback_has_the_time_of_the_request(deployment: LocalServer,
             ended.append("cancelled")
         raise AssertionError
 
-    credentials, master_key = aws("localhost:1")
+    credentials, master_key = aws("127.0.0.1:1")
     async with encryption(deployment, database_name, "aws", credentials, None, connect) as explicit:
         with pytest.raises(EncryptionError, match="did not answer in time"):
             async with timeout(0.3):
@@ -272,7 +272,7 @@ async def test_errors_of_the_callback_count_as_those_of_the_network(
         calls += 1
         raise ConnectionRefusedError("the proxy is down")
 
-    credentials, master_key = aws("localhost:1")
+    credentials, master_key = aws("127.0.0.1:1")
     async with encryption(deployment, database_name, "aws", credentials, None, connect) as explicit:
         with pytest.raises(EncryptionError, match="the proxy is down") as caught:
             await explicit.create_data_key("aws", master_key)
