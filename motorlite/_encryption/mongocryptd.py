@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 # Milliseconds (client-side encryption specification, "mongocryptd"). It answers at once, or has to be started.
 _SELECTION_TIMEOUT: Final = 10_000
+# Seconds between two attempts to reach it while it starts.
+_PAUSE: Final = 0.1
 # Returns each value as it was encoded.
 _EXACT: Final = CodecOptions[dict[str, Any]](datetime_conversion=DatetimeConversion.DATETIME_MS)
 
@@ -52,7 +54,19 @@ class Mongocryptd:
                 raise
         # It ends when it was idle for a while. One that still runs has the port, so that a second one ends at once.
         await self._start()
-        return await self._marked(database, document)
+        return await self._marked_once_it_listens(database, document)
+
+    async def _marked_once_it_listens(self, database: str, document: dict[str, Any]) -> bytes:
+        """Refused connections do not make the client wait for a server that it has known (server discovery)."""
+        core = self._client._core
+        until = core.now() + _SELECTION_TIMEOUT / 1000
+        while True:
+            try:
+                return await self._marked(database, document)
+            except AutoReconnect as error:
+                if error.timeout or core.now() >= until:
+                    raise
+            await core.sleep(_PAUSE)
 
     async def _marked(self, database: str, document: dict[str, Any]) -> bytes:
         reply = await self._client[database].command(document, codec_options=_EXACT)

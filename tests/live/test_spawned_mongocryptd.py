@@ -75,7 +75,8 @@ def program(tmp_path: Path) -> Iterator[Program]:
     run = (
         f"cd {shlex.quote(str(REPOSITORY))} && exec {shlex.quote(sys.executable)} -m tests.support.mongocryptd_program"
     )
-    path.write_text(f'#!/bin/sh\n{run} "$@"\n')
+    # It starts slowly where the test says so.
+    path.write_text(f'#!/bin/sh\ntest ! -e "$0.slow" || sleep 6\n{run} "$@"\n')
     path.chmod(0o755)
     found = Program(path, tmp_path / "record", free_port())
     yield found
@@ -114,11 +115,12 @@ async def test_starts_it_with_the_first_command(standalone: LocalServer, databas
 async def test_starts_it_again_when_it_has_ended(
     standalone: LocalServer, database_name: str, program: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("motorlite._encryption.mongocryptd._SELECTION_TIMEOUT", 4000)
+    monkeypatch.setattr("motorlite._encryption.mongocryptd._SELECTION_TIMEOUT", 20_000)
     async with encrypting(standalone, database_name, program.options()) as (_, client):
         people = client[database_name].people
         await people.insert_one({"_id": 1, "ssn": SECRET})
         (first,) = program.processes
+        program.path.with_suffix(".slow").touch()
         os.kill(first, signal.SIGKILL)
         await program.ends()
         await people.insert_one({"_id": 2, "ssn": SECRET})
