@@ -1,7 +1,7 @@
 """Shell: `python -m benchmarks arrow`: a long scan into an Arrow table, beside pymongoarrow on PyMongo in a thread.
 
 Each run is a process of its own. Meanwhile a task wakes up each millisecond: how late it is at most is what any other
-task of the program sees, whoever keeps the loop or Python's global lock. Without a scan, it shows the machine's noise.
+task of the program sees, whatever keeps the loop or Python's global lock. Without a scan, it shows the machine's noise.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from hypothesis import HealthCheck, settings
 
+from motorlite.testing.server.certificates import Certificates, make_certificates
 from tests.support import virtual_time
 
 if TYPE_CHECKING:
@@ -67,6 +68,12 @@ def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
     """The backend of a test, with a clock of its own."""
     name: str = request.param
     return virtual_time.backend(name) if runs_in_virtual_time(request.node) else (name, {})
+
+
+@pytest.fixture(scope="session")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    """Made once: it takes long."""
+    return make_certificates(tmp_path_factory.mktemp("certificates"))
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from functools import partial
 from math import inf
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 from weakref import WeakSet, ref
 
 from bson.objectid import ObjectId
@@ -59,8 +59,6 @@ if TYPE_CHECKING:
 
 # Those of all clients that were not dropped, for `motorlite.exporters.live`.
 cores: Final[WeakSet[Core]] = WeakSet()
-T = TypeVar("T")
-
 # Time limit of endSessions at close, seconds.
 _END_SESSIONS_LIMIT = 1.0
 
@@ -345,11 +343,6 @@ class Core:
         """Wait for a `wanted` server, by default any readable one. Discovery began when the client was bound."""
         until = self.now() + self.options.server_selection_timeout
         await self.topology.select(wanted, deadline, (), until)
-
-    async def in_thread(self, function: Callable[[], T], until: float) -> T:
-        """Run `function` in a thread. At the loop time `until` raises WaitTimeout and discards the outcome."""
-        assert self._runtime is not None
-        return await self._runtime.run_in_thread(function, until)
 
     def is_known(self, address: Address) -> bool:
         """Whether this server is available, as far as the client knows."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import bson
 from bson.codec_options import CodecOptions, DatetimeConversion
@@ -14,11 +14,13 @@ from motorlite._encryption.inner import inner_client
 from motorlite._net.processes import start_detached
 from motorlite._options.options import client_options
 from motorlite.errors import AutoReconnect
+from motorlite.retry import RetryAction, RetryStrategy
 
 if TYPE_CHECKING:
     from motorlite._api.handles import AsyncMongoClient
     from motorlite._client.dependencies import Dependencies
     from motorlite.encryption_options import AutoEncryptionOpts
+    from motorlite.retry import RetryReason, RetryRequest
 
 # Milliseconds (client-side encryption specification, "mongocryptd"). It answers at once, or has to be started.
 _SELECTION_TIMEOUT: Final = 10_000
@@ -26,6 +28,23 @@ _SELECTION_TIMEOUT: Final = 10_000
 _PAUSE: Final = 0.1
 # Returns each value as it was encoded.
 _EXACT: Final = CodecOptions[dict[str, Any]](datetime_conversion=DatetimeConversion.DATETIME_MS)
+
+
+class _UntilItListens(RetryStrategy):
+    """For commands to a mongocryptd that was just started again, and that the client may still take for available."""
+
+    __slots__ = ()
+
+    scope: Literal["adds", "decides"] = "decides"
+
+    @property
+    def budget(self) -> None:
+        """It adds nothing to an overload."""
+
+    def retry_after(self, request: RetryRequest, reason: RetryReason) -> RetryAction:
+        """Try again for as long as server selection would wait."""
+        is_over = request.elapsed * 1000 >= _SELECTION_TIMEOUT
+        return RetryAction.no_retry() if is_over else RetryAction.with_duration(_PAUSE)
 
 
 class Mongocryptd:
@@ -54,22 +73,11 @@ class Mongocryptd:
                 raise
         # It ends when it was idle for a while. One that still runs has the port, so that a second one ends at once.
         await self._start()
-        return await self._marked_once_it_listens(database, document)
+        return await self._marked(database, document, _UntilItListens())
 
-    async def _marked_once_it_listens(self, database: str, document: dict[str, Any]) -> bytes:
-        """Refused connections do not make the client wait for a server that it has known (server discovery)."""
-        core = self._client._core
-        until = core.now() + _SELECTION_TIMEOUT / 1000
-        while True:
-            try:
-                return await self._marked(database, document)
-            except AutoReconnect as error:
-                if error.timeout or core.now() >= until:
-                    raise
-            await core.sleep(_PAUSE)
-
-    async def _marked(self, database: str, document: dict[str, Any]) -> bytes:
-        reply = await self._client[database].command(document, codec_options=_EXACT)
+    async def _marked(self, database: str, document: dict[str, Any], strategy: RetryStrategy | None = None) -> bytes:
+        marking = self._client[database].with_options(retry_strategy=strategy)
+        reply = await marking.command(document, codec_options=_EXACT)
         return bson.encode(reply, codec_options=_EXACT)
 
     async def _start(self) -> None:

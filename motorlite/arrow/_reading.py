@@ -71,7 +71,7 @@ async def in_thread(core: Core, function: Callable[[], T], deadline: Deadline) -
         ExecutionTimeout: The deadline passed. The thread goes on, and its outcome is dropped.
     """
     try:
-        return await core.in_thread(function, deadline.expires_at)
+        return await core.runtime.run_in_thread(function, deadline.expires_at)
     except WaitTimeout:
         limit = None if deadline.timeout == inf else deadline.timeout
         error = ExecutionTimeout("the time limit was used up while documents and columns were converted", 50)

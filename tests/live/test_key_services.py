@@ -19,7 +19,6 @@ from motorlite import timeout
 from motorlite.encryption import Algorithm, AsyncClientEncryption
 from motorlite.encryption_options import AutoEncryptionOpts, KMSConnectContext
 from motorlite.errors import AutoReconnect, CertificateError, ConfigurationError, EncryptionError
-from motorlite.testing.server.certificates import make_certificates
 from tests.support.clients import make_client
 from tests.support.kms_servers import TOKEN, KeyService
 
@@ -30,11 +29,6 @@ if TYPE_CHECKING:
     from motorlite.testing.server.certificates import Certificates
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture(scope="module")
-def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
-    return make_certificates(tmp_path_factory.mktemp("certificates"))
 
 
 @pytest.fixture

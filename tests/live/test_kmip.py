@@ -11,7 +11,6 @@ from bson.codec_options import CodecOptions
 from motorlite import timeout
 from motorlite.encryption import Algorithm, AsyncClientEncryption
 from motorlite.errors import AutoReconnect, EncryptionError
-from motorlite.testing.server.certificates import make_certificates
 from tests.support.clients import make_client
 from tests.support.kmip_server import KmipServer
 
@@ -22,11 +21,6 @@ if TYPE_CHECKING:
     from motorlite.testing.server.certificates import Certificates
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture(scope="module")
-def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
-    return make_certificates(tmp_path_factory.mktemp("certificates"))
 
 
 @pytest.fixture

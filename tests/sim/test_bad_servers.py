@@ -154,7 +154,7 @@ async def test_a_read_that_is_retried(answer: Answer, kind: type[PyMongoError], 
         if kind is AutoReconnect:
             assert (await client.run(find())).reply.documents == [{"_id": 1}]
         else:
-            # Whoever does not speak the protocol will not the second time either.
+            # A peer that does not speak the protocol will not the second time either.
             assert isinstance(await fails(client, find()), ProtocolError)
         await check_health(client)
 

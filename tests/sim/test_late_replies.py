@@ -181,7 +181,7 @@ async def test_an_error_that_comes_late_is_nobodys_error() -> None:
         await client.run(find())
 
 
-async def test_whoever_needs_the_connection_gets_a_new_one() -> None:
+async def test_an_operation_that_needs_the_connection_gets_a_new_one() -> None:
     async with too_late(Hang(), FOUND, maxPoolSize=1) as (client, _):
         await client.run(find())
         assert counts(client) == (0, 0, 1, 0, 1)

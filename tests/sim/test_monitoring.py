@@ -534,7 +534,7 @@ async def test_a_lost_connection_of_an_operation_ends_the_running_check() -> Non
             "heartbeat failed a awaited",
         ]
         assert client.pool_log.words("pool") == ["pool cleared"]
-        # Whoever needs the server next makes the monitor look again; it waits half a second after a check.
+        # The next operation that needs the server makes the monitor look again; it waits half a second after a check.
         await client.run(insert())
         assert client.now == begun + 0.5
 

@@ -559,7 +559,7 @@ STRATEGIES: dict[str, Callable[[], RetryStrategy]] = {
 @pytest.mark.parametrize("per_server", [None, 25])
 @pytest.mark.parametrize("name", STRATEGIES)
 async def test_an_overloaded_server_gets_what_the_rules_allow(name: str, per_server: float | None) -> None:
-    """Fifty operations against a server that always refuses: at most one token for each retry, whoever decides.
+    """Fifty operations against a server that always refuses: at most one token for each retry, whatever decides.
 
     The later revision has no budget. In place of the client's policy it permits two retries of each operation.
     """

@@ -192,7 +192,7 @@ async def test_two_primaries() -> None:
         client.pool_log.words()
         elect(deployment, "b", 2)
         await announce(deployment, "b")
-        # The newer election deposes the older one, whoever is heard of last.
+        # The newer election deposes the older one, in whichever order they arrive.
         assert client.types() == {"a": "Unknown", "b": "RSPrimary"}
         error = client.description("a").error
         assert isinstance(error, NotPrimaryError)

@@ -256,7 +256,7 @@ def test_features_are_found_in_nested_operations() -> None:
 
 
 def test_what_is_pending_does_not_exist_yet() -> None:
-    """Whoever builds it takes it off the list."""
+    """A change that builds it takes it off the list."""
     kinds: dict[str, Any] = {
         "client": client.OPERATIONS,
         "collection": collection.OPERATIONS,

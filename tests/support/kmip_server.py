@@ -6,7 +6,7 @@ import ssl
 import struct
 from typing import TYPE_CHECKING, Final
 
-from tests.support.threaded_server import ThreadedServer
+from tests.support.threaded_server import ThreadedServer, received
 
 if TYPE_CHECKING:
     import socket
@@ -69,8 +69,8 @@ class KmipServer(ThreadedServer):
         return f"127.0.0.1:{self.port}"
 
     def converse(self, connection: socket.socket, number: int) -> None:
-        head = _received(connection, 8)
-        fields = dict(_fields(_received(connection, int.from_bytes(head[4:]))))
+        head = received(connection, 8)
+        fields = dict(_fields(received(connection, int.from_bytes(head[4:]))))
         name = OPERATIONS[int.from_bytes(fields[_OPERATION])]
         self.operations.append(name)
         if self.is_silent:
@@ -108,13 +108,3 @@ class KmipServer(ThreadedServer):
         if name == "Encrypt":
             answered.append(_field(_VECTOR, _BYTES, bytes(16)))
         return answered
-
-
-def _received(connection: socket.socket, size: int) -> bytes:
-    data = b""
-    while len(data) < size:
-        more = connection.recv(size - len(data))
-        if not more:
-            raise EOFError
-        data += more
-    return data

@@ -6,7 +6,7 @@ import socket
 import struct
 from contextlib import suppress
 
-from tests.support.threaded_server import PATIENCE, ThreadedServer
+from tests.support.threaded_server import PATIENCE, ThreadedServer, received
 
 
 class Socks5Server(ThreadedServer):
@@ -48,9 +48,9 @@ class Socks5Server(ThreadedServer):
     def converse(self, client: socket.socket, number: int) -> None:
         if self.dies_at == "connection":
             return
-        version, count = self._read(client, 2)
+        version, count = received(client, 2)
         assert version == 5
-        methods = self._read(client, count)
+        methods = received(client, count)
         self.methods.append(methods)
         if not self._goes_on(client, "greeting"):
             return
@@ -86,25 +86,25 @@ class Socks5Server(ThreadedServer):
             self.sockets.discard(server)
 
     def _authenticate(self, client: socket.socket) -> bool:
-        version, size = self._read(client, 2)
+        version, size = received(client, 2)
         assert version == 1
-        username = self._read(client, size)
-        password = self._read(client, self._read(client, 1)[0])
+        username = received(client, size)
+        password = received(client, received(client, 1)[0])
         is_right = (username, password) == self._login
         self._send(client, b"\1\0" if is_right else b"\1\1")
         return is_right
 
     def _read_request(self, client: socket.socket) -> tuple[str, int]:
-        version, command, reserved, kind = self._read(client, 4)
+        version, command, reserved, kind = received(client, 4)
         assert (version, command, reserved) == (5, 1, 0)
         if kind == 3:
-            host = self._read(client, self._read(client, 1)[0]).decode("ascii")
+            host = received(client, received(client, 1)[0]).decode("ascii")
         elif kind == 1:
-            host = socket.inet_ntop(socket.AF_INET, self._read(client, 4))
+            host = socket.inet_ntop(socket.AF_INET, received(client, 4))
         else:
             assert kind == 4
-            host = socket.inet_ntop(socket.AF_INET6, self._read(client, 16))
-        return host, struct.unpack(">H", self._read(client, 2))[0]
+            host = socket.inet_ntop(socket.AF_INET6, received(client, 16))
+        return host, struct.unpack(">H", received(client, 2))[0]
 
     def _goes_on(self, client: socket.socket, stage: str) -> bool:
         while self.hangs_at == stage and client.recv(1000):
@@ -114,15 +114,6 @@ class Socks5Server(ThreadedServer):
     def _send(self, client: socket.socket, data: bytes) -> None:
         for part in (data[i : i + 1] for i in range(len(data))) if self.dribbles else [data]:
             client.sendall(part)
-
-    def _read(self, client: socket.socket, count: int) -> bytes:
-        data = b""
-        while len(data) < count:
-            received = client.recv(count - len(data))
-            if not received:
-                raise EOFError
-            data += received
-        return data
 
     def _copy(self, source: socket.socket, target: socket.socket) -> None:
         with suppress(OSError):

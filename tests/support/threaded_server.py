@@ -18,6 +18,17 @@ if TYPE_CHECKING:
 PATIENCE: Final = 20.0
 
 
+def received(connection: socket.socket, count: int) -> bytes:
+    """Return the next `count` bytes; EOFError if the peer closes before."""
+    data = b""
+    while len(data) < count:
+        more = connection.recv(count - len(data))
+        if not more:
+            raise EOFError
+        data += more
+    return data
+
+
 class ThreadedServer:
     """Subclasses say what is said on a connection; at the end all connections are closed and all threads have ended."""
 

@@ -1,4 +1,4 @@
-"""Certificates, which take long to make, and what trusts them."""
+"""What trusts the certificates of the tests."""
 
 from __future__ import annotations
 
@@ -8,15 +8,11 @@ import pytest
 
 from motorlite._net.tls import make_context
 from motorlite._options.options import TLSOptions
-from motorlite.testing.server.certificates import Certificates, make_certificates
 
 if TYPE_CHECKING:
     import ssl
 
-
-@pytest.fixture(scope="session")
-def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
-    return make_certificates(tmp_path_factory.mktemp("certificates"))
+    from motorlite.testing.server.certificates import Certificates
 
 
 @pytest.fixture

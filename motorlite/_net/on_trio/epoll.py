@@ -171,6 +171,7 @@ class EpollStream(TrioStream):
             else:
                 self._is_owed = False
                 self._frames.append(frame)
+                # As `_wake`, without its call.
                 task = self._task
                 if task is not None:
                     self._task = None

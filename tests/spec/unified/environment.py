@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Topology = Literal["single", "replicaset", "sharded", "load-balanced", "sharded-8.0"]
 FACADES: Final = ("sharded", "load-balanced", "sharded-8.0")
 
-# Seconds between two looks at something that nobody announces.
+# Seconds between two looks at something that has no event.
 _LOOK = 0.005
 _NAMESPACE_NOT_FOUND = 26
 _INTERRUPTED = 11601

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# What a replica set has that nobody asks more of.
+# What a replica set has if a test asks for nothing else.
 ALONE: Final = 1
 # What the public suites are written for.
 SEVERAL: Final = 3

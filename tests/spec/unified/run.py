@@ -284,7 +284,7 @@ class PendingFailPoint:
 
 
 async def _fail_point(run: Run, client: str, failPoint: Mapping[str, Any]) -> None:
-    # Before it is set: nobody knows whether a command that failed was executed.
+    # Before it is set: a command that failed may have been executed.
     run.fail_points.append(failPoint["configureFailPoint"])
     await run.entities.client(client).client.admin.command(dict(failPoint))
 

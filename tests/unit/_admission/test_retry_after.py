@@ -48,7 +48,7 @@ def test_the_first_callers_are_told_the_estimate() -> None:
     assert [advice.give(0.1, now) for now in (0.0, 0.0, 0.05, 0.099)] == [0.1] * 4
 
 
-def test_whoever_returns_in_time_is_told_twice_as_long() -> None:
+def test_a_client_that_returns_in_time_has_to_wait_twice_as_long() -> None:
     advice, now, told = Advice(), 0.0, []
     for _ in range(6):
         told.append(advice.give(0.1, now))

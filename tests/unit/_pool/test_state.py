@@ -82,7 +82,7 @@ def test_no_more_than_max_connecting_are_started() -> None:
     requests = [subject.ask() for _ in range(4)]
     one, two = subject.started()
     subject.finish(two)
-    assert answer(requests[0]) is not None, "the oldest gets the first that is done, whoever asked for it"
+    assert answer(requests[0]) is not None, "the oldest gets the first that is done, even one made for another request"
     # The second takes over what was begun for the first; the third has one of its own now.
     assert one.request is requests[1]
     (three,) = subject.started()

@@ -64,7 +64,8 @@ class Scene:
 async def scene(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scene]:
     answers = {"find": FIRST, "aggregate": FIRST, "getMore": [SECOND, LAST] * 100}
     async with one_member(answers) as (client, server):
-        monkeypatch.setattr(client._core, "in_thread", soon)
+        client._core.enter()
+        monkeypatch.setattr(client._core.runtime, "run_in_thread", soon)
         yield Scene(client, server)
 
 
@@ -145,7 +146,7 @@ async def test_conversion_ends_with_the_time_limit(scene: Scene, monkeypatch: py
     async def late(_function: Any, _until: float) -> Any:
         raise WaitTimeout
 
-    monkeypatch.setattr(scene.client._core, "in_thread", late)
+    monkeypatch.setattr(scene.client._core.runtime, "run_in_thread", late)
     with pytest.raises(ExecutionTimeout, match="converted") as caught:
         await arrow.find_arrow(scene.coll, timeoutMS=50)
     assert caught.value.timeout

@@ -90,7 +90,8 @@ async def inserting(answers: list[Any], monkeypatch: pytest.MonkeyPatch) -> Asyn
 
     monkeypatch.setattr(_writing, "DOCUMENTS", 2)
     async with one_member({"insert": answers}) as (client, server):
-        monkeypatch.setattr(client._core, "in_thread", soon)
+        client._core.enter()
+        monkeypatch.setattr(client._core.runtime, "run_in_thread", soon)
         yield client.db.coll, server
 
 

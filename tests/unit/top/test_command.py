@@ -80,7 +80,7 @@ def peer(path: Path, serve: Callable[[socket.socket], None]) -> Iterator[None]:
             except OSError:
                 return
             connections.append(connection)
-            with suppress(OSError):  # who only looks whether the program is there has gone again
+            with suppress(OSError):  # a client that only looks whether the program is there has gone again
                 serve(connection)
 
     connections: list[socket.socket] = []

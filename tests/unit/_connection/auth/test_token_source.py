@@ -228,14 +228,14 @@ async def test_its_time_is_not_taken_from_the_connection(human: bool, operation:
     ("human", "connecting", "is_operation", "waited"), [(False, 20.0, False, 20.0), (True, 5.0, True, 5.0)]
 )
 async def test_under_a_deadline_it_is(human: bool, connecting: float, is_operation: bool, waited: float) -> None:
-    """Of the operation that asked for a connection, or of the one that reauthenticates, whoever is asked."""
+    """Of the operation that asked for a connection, or of the one that reauthenticates."""
     callback = Callback("t", seconds=30)
     async with client(callback, human=human) as source:
         begin = source.now
         with pytest.raises(ExecutionTimeout):
             await source.get(source.limits(connecting, 5.0, is_operation=is_operation))
         assert source.now - begin == pytest.approx(waited), "what is being made is of use to others"
-        # The call goes on for whoever needs a token next.
+        # The call goes on for the next operation that needs a token.
         assert await source.get() == ("t", True)
         assert source.now - begin == pytest.approx(30)
     assert len(callback.contexts) == 1
