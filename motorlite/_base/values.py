@@ -119,6 +119,18 @@ class DocumentView(RawBSONDocument):
         return bytes(super().raw)
 
 
+class RawBatch(RawBSONDocument):
+    """As a document class for decoding, it asks for batches as `EncodedDocuments`."""
+
+    __slots__ = ()
+
+
+class EncodedDocuments(list[bytes]):
+    """The documents of a batch as BSON. They are plain bytes because the garbage collector does not track these."""
+
+    __slots__ = ()
+
+
 # Estimates how large a document is once it is encoded.
 
 # No message is larger, so it makes no difference by how much.

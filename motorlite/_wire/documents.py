@@ -23,7 +23,7 @@ from bson.errors import BSONError, InvalidBSON
 from bson.objectid import ObjectId
 from bson.raw_bson import RawBSONDocument
 
-from motorlite._base.values import DocumentView
+from motorlite._base.values import DocumentView, EncodedDocuments, RawBatch
 from motorlite.errors import ProtocolError
 
 if TYPE_CHECKING:
@@ -204,14 +204,22 @@ def _decode_fields(
             is_raw = isinstance(value, RawBSONDocument | list)
             decoded[key] = _redecoded(value, plain, plain) if is_raw else value
         elif not isinstance(nested, dict):
-            # Documents that stay raw are decoded by the user, with these options.
-            stays = codec_options.document_class is RawBSONDocument and codec_options.type_registry == NO_TYPES
-            decoded[key] = value if stays else _redecoded(value, plain, codec_options)
+            decoded[key] = _user_field(value, codec_options, plain)
         elif isinstance(value, RawBSONDocument):
             decoded[key] = _decode_fields(value, codec_options, plain, nested)
         else:
             decoded[key] = value
     return decoded
+
+
+def _user_field(value: Any, codec_options: CodecOptions[Any], plain: CodecOptions[Any]) -> Any:
+    kind = codec_options.document_class
+    if kind is RawBatch:
+        is_batch = isinstance(value, list) and all(isinstance(one, RawBSONDocument) for one in value)
+        return EncodedDocuments(one.raw for one in value) if is_batch else value
+    # The user decodes documents that stay raw, with these options.
+    stays = kind is RawBSONDocument and codec_options.type_registry == NO_TYPES
+    return value if stays else _redecoded(value, plain, codec_options)
 
 
 def _redecoded(value: Any, plain: CodecOptions[Any], codec_options: CodecOptions[Any]) -> Any:

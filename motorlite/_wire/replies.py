@@ -13,7 +13,7 @@ from motorlite._base.error_documents import (
     NOT_PRIMARY_CODES,
     RETRYABLE_WRITE_CODES,
 )
-from motorlite._base.values import is_encodable
+from motorlite._base.values import EncodedDocuments, is_encodable
 from motorlite.errors import (
     CursorNotFound,
     DuplicateKeyError,
@@ -161,6 +161,8 @@ def array(parent: Mapping[str, Any], field: str) -> list[Any]:
 def documents(parent: Mapping[str, Any], field: str) -> list[Any]:
     """Return a field that is an array of documents, of the codec options' document class."""
     found = array(parent, field)
+    if type(found) is EncodedDocuments:
+        return found
     for kind in set(map(type, found)):
         if kind is not dict and not issubclass(kind, Mapping):
             raise ProtocolError(

@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import bson
 
-from motorlite._base.values import DocumentView
+from motorlite._base.values import DocumentView, EncodedDocuments, RawBatch
 from motorlite._wire.documents import LENIENT, NO_TYPES, decode_reply, plain_options
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
 
-    from bson.codec_options import CodecOptions, TypeRegistry
+    from bson.codec_options import CodecOptions
 
 # Bytes.
 SLICE: Final = 256 * 1024
@@ -79,7 +79,7 @@ def decode_in_slices(
     Yields:
         Before each slice: the reply, whose batch is still incomplete. Nothing if there is no batch.
     """
-    codecs = _codecs(codec_options.type_registry)
+    codecs = _codecs(codec_options)
     batch = None
     # A batch is an array too, so that a decoder of arrays has to see it whole.
     sees_arrays = codecs is None or any(getattr(codec, "bson_type", None) is list for codec in codecs)
@@ -87,6 +87,8 @@ def decode_in_slices(
         batch = _find_batch(body, next(iter(fields["cursor"])))
     if batch is None:
         return decode_reply(body, codec_options, fields)
+    if codec_options.document_class is RawBatch:
+        return (yield from _cut(body, batch, codec_options, fields))
     # After a wrong guess, part of a slice is decoded again. Code of the application must not see that.
     guesses = codec_options.document_class in (dict, DocumentView) and not codecs
     plain = plain_options(codec_options)
@@ -135,6 +137,32 @@ def decode_in_slices(
     return reply
 
 
+def _cut(
+    body: memoryview, batch: _Batch, codec_options: CodecOptions[Any], fields: Mapping[str, Any] | None
+) -> Generator[dict[str, Any], None, dict[str, Any]]:
+    """Decode a reply, but cut its batch into documents only, by their lengths."""
+    documents = EncodedDocuments()
+    position, end = batch.start + 4, batch.end - 1
+    try:
+        reply: dict[str, Any] = bson.decode(_without_batch(body, batch), plain_options(codec_options))
+        reply["cursor"][batch.field] = documents
+        while position < end:
+            yield reply
+            stop = min(position + SLICE, end)
+            while position < stop:
+                key = b"\x03%d\0" % len(documents)
+                start = position + len(key)
+                size = _SIZE.unpack_from(body, start)[0]
+                following = start + size
+                if body[position:start] != key or size < len(_EMPTY) or following > end or body[following - 1]:
+                    return decode_reply(body, codec_options, fields)
+                documents.append(bytes(body[start:following]))
+                position = following
+    except Exception:
+        return decode_reply(body, codec_options, fields)
+    return reply
+
+
 def decode_unread(body: bytes | bytearray | memoryview) -> dict[str, Any]:
     """Decode a reply that no caller receives. A large batch is left out, unless something about the reply is odd.
 
@@ -149,9 +177,11 @@ def decode_unread(body: bytes | bytearray | memoryview) -> dict[str, Any]:
     return decode_reply(body, LENIENT, {})
 
 
-def _codecs(registry: TypeRegistry) -> Sequence[Any] | None:
-    """Return the codecs of the application, or None if they are unknown: pymongo 4.9 does not show them."""
-    return () if registry == NO_TYPES else getattr(registry, "codecs", None)
+def _codecs(codec_options: CodecOptions[Any]) -> Sequence[Any] | None:
+    """Return the codecs that see values, or None if they are unknown: pymongo 4.9 does not show them."""
+    registry = codec_options.type_registry
+    unused = registry == NO_TYPES or codec_options.document_class is RawBatch
+    return () if unused else getattr(registry, "codecs", None)
 
 
 # --- slices ---

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, TypeVar
 
-from bson.raw_bson import RawBSONDocument
-
 from motorlite._api.arguments.checks import for_operation
 from motorlite._api.cursors.base import BatchedCursor
 from motorlite._api.cursors.cursor import AsyncCursor
@@ -14,6 +12,7 @@ from motorlite._api.time_limits import CursorLimits
 from motorlite._api.typings import DocumentT
 from motorlite._base import arguments
 from motorlite._base.arguments import converted, count
+from motorlite._base.values import RawBatch
 from motorlite._operations.reads import Aggregate, AggregateWrite, has_write_stage, waits_for_data
 from motorlite.errors import ConfigurationError, InvalidOperation, OperationFailure
 
@@ -89,7 +88,7 @@ class AsyncCommandCursor(BatchedCursor[DocumentT]):
 
 def raw_settings(settings: Settings) -> Settings:
     """Return settings that leave the documents of replies as they are."""
-    options: Any = settings.codec_options.with_options(document_class=RawBSONDocument)
+    options: Any = settings.codec_options.with_options(document_class=RawBatch)
     return settings.derive(options, None, None, None, None)
 
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic
 
 import bson
-from bson.raw_bson import RawBSONDocument
 
 from motorlite._api.call_options import effective
 from motorlite._api.session import state_of
 from motorlite._api.turns import give_way
 from motorlite._api.typings import DocumentT
 from motorlite._base.error_documents import SYSTEM_OVERLOADED
+from motorlite._base.values import EncodedDocuments
 from motorlite._client.leftovers import give_back, is_settled, kill_command
 from motorlite._client.prefetch import Prefetch, in_background
 from motorlite._operations.contract import Call, TimeLimit
@@ -21,6 +21,8 @@ from motorlite._operations.cursors import GetMore, LostCursor
 from motorlite.errors import InvalidOperation, OperationFailure, PyMongoError, detached
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from bson.codec_options import CodecOptions
 
     from motorlite._api.session import AsyncClientSession
@@ -52,7 +54,7 @@ class GetMoreOptions:
     is_endless: bool = False
     # The server streams the batches.
     is_exhaust: bool = False
-    # The program gets each batch as the bytes of its documents, which are RawBSONDocuments here.
+    # The program gets each batch as the bytes of its documents, which are EncodedDocuments here.
     is_raw: bool = False
     # The maximum number of documents that the cursor returns in total; 0: no limit.
     limit: int = 0
@@ -168,14 +170,15 @@ class ServerCursor(Generic[DocumentT]):
         documents = reply.documents
         self.retrieved += len(documents)
         if self.options.is_raw and documents:
-            self.documents.append(b"".join(map(self._encoded, documents)))  # type: ignore[arg-type]  # of a raw cursor
+            self.documents.append(self._joined(documents))  # type: ignore[arg-type]  # of a raw cursor
         else:
             self.documents.extend(documents)
 
-    def _encoded(self, document: Any) -> bytes:
-        # The fallback of an operation that was refused may be any document.
-        is_raw = isinstance(document, RawBSONDocument)
-        return document.raw if is_raw else bson.encode(document, codec_options=self._codec_options)
+    def _joined(self, documents: Sequence[Any]) -> bytes:
+        if isinstance(documents, EncodedDocuments):
+            return b"".join(documents)
+        # The fallback of an operation that was refused may have any documents.
+        return b"".join(bson.encode(document, codec_options=self._codec_options) for document in documents)
 
     def _release(self) -> None:
         """Release the session and connection that the cursor held for its commands."""

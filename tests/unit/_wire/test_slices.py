@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import gc
 from collections import OrderedDict
 from struct import pack, pack_into, unpack_from
 from typing import TYPE_CHECKING, Any
@@ -24,7 +25,7 @@ from bson.timestamp import Timestamp
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from motorlite._base.values import DocumentView
+from motorlite._base.values import DocumentView, RawBatch
 from motorlite._wire import slices
 from motorlite._wire.documents import decode_reply
 from motorlite._wire.slices import decode_in_slices, decode_unread
@@ -129,6 +130,8 @@ OPTIONS = st.sampled_from(
         CodecOptions(document_class=OrderedDict),
         CodecOptions(document_class=SON, unicode_decode_error_handler="replace"),
         CodecOptions(document_class=RawBSONDocument),
+        CodecOptions(document_class=RawBatch),
+        CodecOptions(document_class=RawBatch, type_registry=TypeRegistry([ListDecoder()])),
         CodecOptions(type_registry=TypeRegistry([IntDecoder()])),
         CodecOptions(document_class=RawBSONDocument, type_registry=TypeRegistry([IntDecoder()])),
         CodecOptions(type_registry=TypeRegistry([ListDecoder()])),
@@ -335,6 +338,23 @@ def test_wrong_lengths_are_a_protocol_error(name: bytes | None, change: tuple[st
 def test_a_reply_that_is_cut_off_is_a_protocol_error(length: int) -> None:
     with pytest.raises(ProtocolError):
         in_slices(body(BATCH)[:length])
+
+
+@pytest.mark.parametrize("size", [SMALL, 10**6], ids=["in slices", "in one"])
+def test_a_raw_batch_is_cut_and_not_decoded(size: int) -> None:
+    found, count = in_slices(body(BATCH), CodecOptions(document_class=RawBatch), size)
+    documents = found["cursor"]["firstBatch"]
+    assert documents == [bson.encode(document) for document in BATCH]
+    assert not any(map(gc.is_tracked, documents))
+    assert (count > 1) == (size == SMALL)
+    assert found | {"cursor": None} == bson.decode(body([])) | {"cursor": None}
+
+
+@pytest.mark.parametrize(
+    "change", [(b"\x0315\0", b"\x0316\0"), (b"\x0315\0", b"\x04%d\0" % 15)], ids=["another key", "another type"]
+)
+def test_a_raw_batch_with_other_elements_is_decoded_whole(change: tuple[bytes, bytes]) -> None:
+    same(body(BATCH).replace(*change), CodecOptions(document_class=RawBatch))
 
 
 def test_a_flood_of_elements_is_left_to_bson() -> None:
