@@ -93,7 +93,7 @@ class Establisher:
         # None if the client has no credentials.
         self._authenticator = authenticator
         # Of all connections.
-        self._received = ReceiveBuffer()
+        self._received = runtime.shared(ReceiveBuffer)
 
     async def open(
         self,

@@ -159,6 +159,9 @@ class Runtime(Protocol):
     def scope_deadline(self) -> float:
         """The earliest deadline of the cancel scopes around the caller; infinity if there is none."""
 
+    def shared(self, make: Callable[[], T]) -> T:
+        """Return what `make` has made for this event loop; the first call calls it."""
+
     def waiter(self) -> Waiter: ...
 
     def host(self, name: str, on_end: Callable[[], None]) -> Host:

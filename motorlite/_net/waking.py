@@ -24,7 +24,7 @@ class Waking:
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         # The waiters still to be woken, and the function that wakes each. No round is empty.
-        self._rounds: deque[tuple[deque[Any], Callable[[Any], object]]] = deque()
+        self._rounds: list[tuple[deque[Any], Callable[[Any], object]]] = []
 
     def wake(self, waiting: Collection[T], offer: Callable[[T], object]) -> None:
         """Call `offer` with each of `waiting`: with the first ones now, with the others in later steps."""
@@ -46,7 +46,7 @@ class Waking:
                 left, offer = rounds[0]
                 one = left.popleft()
                 if not left:
-                    rounds.popleft()
+                    rounds.pop(0)
                 offer(one)
         finally:
             # An interrupt of one call must not leave the others waiting.

@@ -1,7 +1,7 @@
 """Pure: splits a stream of bytes into messages, however the bytes arrive.
 
 Write bytes into `buffer()`, call `received(count)`, then call `next_frame()` until it returns None (more data is
-needed). All connections of a client share one buffer of 64 KiB, in which nothing stays: what has arrived of an
+needed). All connections on an event loop share one buffer of 64 KiB, in which nothing stays: what has arrived of an
 incomplete message moves to a buffer of its own, so an idle connection needs none. That buffer grows as bytes arrive: an
 announced length alone never makes the driver allocate. It grows in few and large steps, because each one copies what is
 there.
@@ -38,7 +38,7 @@ _HTTP: Final = b"HTTP/"
 
 
 class ReceiveBuffer:
-    """Where the connections of one client receive, one after the other."""
+    """Where the connections on one event loop receive, one after the other."""
 
     __slots__ = ("data", "view")
 

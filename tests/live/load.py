@@ -73,7 +73,11 @@ class Load:
     async def goes_on(self, tasks: int, rounds: int = 2) -> None:
         """Wait until every task has come round once more and again."""
         before = self.rounds.copy()
-        await until(lambda: all(self.rounds[task] - before[task] >= rounds for task in range(tasks)), 30)
+        try:
+            await until(lambda: all(self.rounds[task] - before[task] >= rounds for task in range(tasks)), 30)
+        except TimeoutError:
+            seen = self.database.client.topology_description
+            raise AssertionError(f"no progress: {self.rounds - before}, errors {self.errors}, {seen}") from None
 
     async def verify(self) -> None:
         """Every acknowledged write is there exactly once."""

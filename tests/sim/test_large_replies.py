@@ -119,7 +119,10 @@ async def test_all_documents_arrive(scene: Scene, reader: str) -> None:
     expected = [FIRST["cursor"], SECOND["cursor"], LAST["cursor"]]
     if reader == "raw batches":
         expected = [
-            {name: list(map(bson.encode, value)) if isinstance(value, list) else value for name, value in cursor.items()}
+            {
+                name: list(map(bson.encode, value)) if isinstance(value, list) else value
+                for name, value in cursor.items()
+            }
             for cursor in expected
         ]
     assert replies == expected, "the whole replies"

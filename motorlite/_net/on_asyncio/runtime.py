@@ -15,6 +15,7 @@ from copy import copy
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from weakref import WeakKeyDictionary
 
 from motorlite._net.failures import connecting
 from motorlite._net.host import enable_keepalive, keep_from_children
@@ -243,6 +244,10 @@ _ANYIO: Final = "anyio._backends._asyncio"
 _modules: Final = sys.modules
 
 
+# What each event loop has one of, by the function that makes it.
+_shared: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Any, Any]]] = WeakKeyDictionary()
+
+
 class AsyncioRuntime:
     """The running asyncio event loop."""
 
@@ -286,6 +291,16 @@ class AsyncioRuntime:
                 return inf
             find = self._of_scopes = _of_scopes()
         return find()
+
+    def shared(self, make: Callable[[], T]) -> T:
+        try:
+            made = _shared.setdefault(self._loop, {})
+        except TypeError:  # the loop is of a type without weak references
+            return make()
+        if make not in made:
+            made[make] = make()
+        value: T = made[make]
+        return value
 
     def waiter(self) -> AsyncioWaiter:
         return AsyncioWaiter(self._loop)

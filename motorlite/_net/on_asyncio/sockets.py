@@ -218,7 +218,7 @@ class SocketStream(AsyncioStream):
         self._waiter = None
         frame = waiting.forget()
         if frame is not None:
-            self._frames.appendleft(frame)
+            self._frames.insert(0, frame)
 
     @property
     def has_unsent(self) -> bool:

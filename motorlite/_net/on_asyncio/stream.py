@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections import deque
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
@@ -101,7 +100,7 @@ class AsyncioStream(asyncio.BufferedProtocol):
         self._timer: asyncio.TimerHandle | None = None
         self._armed_for = inf
         # Messages that arrived without a waiting task: exhaust replies, or the reply to an abandoned request.
-        self._frames: deque[bytes | bytearray] = deque()
+        self._frames: list[bytes | bytearray] = []
         # Whether a reply is pending: from writing a request until its reply arrives. None before the first request.
         self._is_owed: bool | None = None
         # Whether more messages may follow that reply (`expect_more`).
@@ -272,7 +271,7 @@ class AsyncioStream(asyncio.BufferedProtocol):
         assert isinstance(waiting, asyncio.Future)
         self._waiter = None
         if waiting.done() and not waiting.cancelled() and waiting.exception() is None:
-            self._frames.appendleft(waiting.result())
+            self._frames.insert(0, waiting.result())
 
     def _refused(self, error: OSError) -> int:
         """Return how many bytes of a request the system has taken: 0, or raise if the connection is broken."""
@@ -288,7 +287,7 @@ class AsyncioStream(asyncio.BufferedProtocol):
             if self._is_streaming:
                 # A server that never pauses must not starve the loop's other tasks.
                 await asyncio.sleep(0)
-            frame = self._frames.popleft()
+            frame = self._frames.pop(0)
             if self._is_streaming and not self._frames and not self.is_closed:
                 self._transport.resume_reading()
             return frame

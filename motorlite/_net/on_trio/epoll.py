@@ -226,7 +226,7 @@ class EpollStream(TrioStream):
         if sent < len(data):
             await self._finish_request(data, sent)
             if self._frames:  # the server has answered already
-                return self._frames.popleft()
+                return self._frames.pop(0)
         else:
             self.sent_nothing = False
         # As `_read`, without its coroutine.
@@ -237,7 +237,7 @@ class EpollStream(TrioStream):
             self._task = None
             raise
         if self._frames:
-            return self._frames.popleft()
+            return self._frames.pop(0)
         raise self._closed_error()
 
     async def _finish_request(self, data: bytes, sent: int) -> None:
@@ -252,7 +252,7 @@ class EpollStream(TrioStream):
     async def receive(self, until: float) -> bytes | bytearray:
         if self._frames:
             await trio.lowlevel.checkpoint()
-            frame = self._frames.popleft()
+            frame = self._frames.pop(0)
             if self._is_paused and not self._frames and not self.is_closed:
                 self._resume()
             return frame
@@ -284,7 +284,7 @@ class EpollStream(TrioStream):
             self._task = None
             raise
         if self._frames:
-            return self._frames.popleft()
+            return self._frames.pop(0)
         raise self._closed_error()
 
     def _stop_waiting(self, _raise_cancel: Any) -> Abort:

@@ -150,6 +150,10 @@ class _TrioTask:
         self._scope.cancel()
 
 
+# What each event loop has one of, by the function that makes it.
+_shared: Final[trio.lowlevel.RunVar[dict[Any, Any]]] = trio.lowlevel.RunVar("motorlite")
+
+
 class TrioRuntime:
     """The running trio event loop."""
 
@@ -171,6 +175,17 @@ class TrioRuntime:
 
     def scope_deadline(self) -> float:
         return trio.current_effective_deadline()
+
+    def shared(self, make: Callable[[], T]) -> T:
+        try:
+            made = _shared.get()
+        except LookupError:
+            made = {}
+            _shared.set(made)
+        if make not in made:
+            made[make] = make()
+        value: T = made[make]
+        return value
 
     def waiter(self) -> TrioWaiter:
         return TrioWaiter()

@@ -8,7 +8,6 @@ attempt to read before the reply can be there.
 from __future__ import annotations
 
 import select
-from collections import deque
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -78,7 +77,7 @@ class TrioStream:
         self._framer = framer
         self._socket = sock
         # Exhaust replies that arrived together with an earlier one.
-        self._frames: deque[bytes | bytearray] = deque()
+        self._frames: list[bytes | bytearray] = []
         # Whether more messages may follow the reply (`expect_more`).
         self._is_streaming = False
         # None until needed, and where the system call does not exist.
@@ -123,7 +122,7 @@ class TrioStream:
     async def receive(self, until: float) -> bytes | bytearray:
         if self._frames:
             await trio.lowlevel.checkpoint()
-            return self._frames.popleft()
+            return self._frames.pop(0)
         self._check_open()
         with trio.CancelScope(deadline=until):
             return await self._or_close(self._read())
@@ -277,7 +276,7 @@ class TrioTLSStream(TrioStream):
                 raise self._peer_closed()
             self._frames.extend(self._framer.feed(data))
             if self._frames:
-                frame = self._frames.popleft()
+                frame = self._frames.pop(0)
                 if not self._is_streaming and self._has_surplus:
                     # As without TLS.
                     self.abort()

@@ -17,8 +17,15 @@ if TYPE_CHECKING:
 REPLICA_SET: Final = "rs0"
 # The default journal files take 300 MB of disk per server; these take 32 MB and are equally fast.
 JOURNAL: Final = "log=(prealloc=false,file_max=32MB)"
-# An election takes about one second instead of ten, and the members notice a lost member immediately.
-ELECTIONS: Final = {"electionTimeoutMillis": 1000, "heartbeatIntervalMillis": 200, "heartbeatTimeoutSecs": 1}
+# An election takes about one second instead of ten, and the members notice a lost member immediately. Members follow
+# the primary only. Else a member may try to follow one that still makes its first copy, finds itself "too stale" for
+# that, and does not follow it for a minute, not even as the primary: majority writes wait that long after an election.
+SETTINGS: Final[dict[str, int]] = {
+    "electionTimeoutMillis": 1000,
+    "heartbeatIntervalMillis": 200,
+    "heartbeatTimeoutSecs": 1,
+    "chainingAllowed": False,
+}
 
 
 def command_line(
@@ -58,7 +65,7 @@ def replica_set_configuration(name: str, addresses: Sequence[Address]) -> dict[s
     All members have equal priority: otherwise, a restarted member would replace the primary in a second election.
     """
     members = [{"_id": index, "host": format_address(address)} for index, address in enumerate(addresses)]
-    return {"_id": name, "members": members, "settings": ELECTIONS}
+    return {"_id": name, "members": members, "settings": SETTINGS}
 
 
 def connection_string(

@@ -7,6 +7,7 @@ import contextvars
 import gc
 import logging
 import threading
+import weakref
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any
@@ -367,6 +368,33 @@ def test_a_loop_that_ends_takes_the_host_along(run: Callable[[Callable[[], Await
     assert sorted(background.log) == ["one began", "one ended", "two began", "two ended"]
     assert background.ended == 1
     gc.collect()
+
+
+class Thing:
+    """What each loop shall have one of."""
+
+
+def test_clients_share_what_is_made_for_their_loop(run: Callable[[Callable[[], Awaitable[None]]], None]) -> None:
+    made: list[weakref.ref[Thing]] = []
+
+    async def main() -> None:
+        thing = current_runtime().shared(Thing)
+        assert current_runtime().shared(Thing) is thing
+        assert isinstance(current_runtime().shared(dict), dict)
+        assert not any(other() is thing for other in made)
+        made.append(weakref.ref(thing))
+
+    run(main)
+    run(main)
+    gc.collect()
+    assert [one() for one in made] == [None, None], "it ends with its loop"
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_loop_without_weak_references_shares_nothing() -> None:
+    runtime: Any = current_runtime()
+    runtime._loop = object()
+    assert runtime.shared(Thing) is not runtime.shared(Thing)
 
 
 @pytest.mark.parametrize("has_begun", [True, False])

@@ -52,6 +52,11 @@ def test_a_parameter_of_the_tests_can_be_changed() -> None:
     assert ("--setParameter", "enableTestCommands=1") not in pairs(line)
 
 
+def test_members_follow_the_primary_only() -> None:
+    configuration = replica_set_configuration("rs0", [("127.0.0.1", port) for port in (1, 2, 3)])
+    assert configuration["settings"]["chainingAllowed"] is False
+
+
 def test_elections_are_fast() -> None:
     configuration = replica_set_configuration("rs0", [A, B])
     assert [member["host"] for member in configuration["members"]] == ["127.0.0.1:20001", "127.0.0.1:20002"]
