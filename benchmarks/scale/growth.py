@@ -1,6 +1,7 @@
-"""Shell: what each further connection, waiter, member or listener costs motorlite, in bytes, instructions or CPU time.
+"""Shell: what each further client, connection, waiter, member or listener costs motorlite, in bytes, instructions or CPU.
 
-`python -m benchmarks.scale.growth connections PORT COUNT KIND` and `members COUNT` print the answer of one process.
+`python -m benchmarks.scale.growth clients PORT COUNT`, `connections PORT COUNT KIND` and `members COUNT` print the answer
+of one process.
 """
 
 from __future__ import annotations
@@ -8,9 +9,11 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+import os
 import shutil
 import sys
 import tracemalloc
+from collections import Counter
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -30,9 +33,9 @@ if TYPE_CHECKING:
 
 MODULE: Final = "benchmarks.scale.growth"
 PEER: Final = "benchmarks.instructions.peer"
-# Of connections, waiters, members and listeners.
-NUMBERS: Final = ((100, 1000), (1000, 10_000), (1, 3, 10, 50), (0, 1, 4, 16))
-SMALL: Final = ((20,), (200,), (3,), (0, 1))
+# Of clients, connections, waiters, members and listeners.
+NUMBERS: Final = ((100, 1000), (100, 1000), (1000, 10_000), (1, 3, 10, 50), (0, 1, 4, 16))
+SMALL: Final = ((10,), (20,), (200,), (3,), (0, 1))
 # Virtual, of heartbeats.
 MINUTES: Final = 20
 
@@ -63,9 +66,10 @@ class Series:
 
 def measure(*, quick: bool) -> list[Series]:
     """All series; a quick run stops at small numbers, and leaves out what callgrind takes longest to count."""
-    connections, waiters, members, listeners = SMALL if quick else NUMBERS
+    clients, connections, waiters, members, listeners = SMALL if quick else NUMBERS
     find_one = f"find_one of {SUBJECT}"
     found = [
+        _series("an idle client, with one connection", "bytes", "clients", clients, _client),
         _series(
             "an idle connection, allocated", "bytes", "connections", connections, partial(_connection, "allocated")
         ),
@@ -105,6 +109,11 @@ def _series(
         return Series(what, unit, things, why=str(error))
 
 
+def _client(count: int) -> float:
+    with serving(PEER, "1") as port:
+        return float(sum(ask(MODULE, "clients", str(port), str(count)).values()))
+
+
 def _connection(kind: str, count: int) -> float:
     with serving(PEER, "1") as port:
         return float(ask(MODULE, "connections", str(port), str(count), kind))
@@ -135,6 +144,28 @@ def _selection(job: Job) -> float:
 
 
 # --- in the child ---
+
+
+async def clients(port: str, count: str) -> None:
+    """Print the bytes of an idle client with one connection, by the part of the driver that allocates them."""
+    from motorlite import AsyncMongoClient
+
+    number = int(count)
+    made: list[Any] = []
+    # The first loads what every client needs.
+    for at in range(1 + number):
+        if at == 1:
+            gc.collect()
+            tracemalloc.start()
+        made.append(AsyncMongoClient(f"mongodb://127.0.0.1:{port}/?heartbeatFrequencyMS=3600000"))
+        await made[-1].admin.command("ping")
+    gc.collect()
+    found: Counter[str] = Counter()
+    for part in tracemalloc.take_snapshot().statistics("filename"):
+        folder = Path(part.traceback[0].filename).parent
+        found[str(folder.relative_to(ROOT)) if folder.is_relative_to(ROOT) else folder.name] += part.size
+    print(json.dumps({folder: size / number for folder, size in found.most_common()}), flush=True)
+    os._exit(0)
 
 
 async def connections(port: str, count: str, kind: str) -> None:
@@ -189,4 +220,4 @@ if __name__ == "__main__":
     if sys.argv[1] == "members":
         in_virtual_time(members(*sys.argv[2:]))
     else:
-        asyncio.run(connections(*sys.argv[2:]))
+        asyncio.run({"clients": clients, "connections": connections}[sys.argv[1]](*sys.argv[2:]))
