@@ -1,7 +1,7 @@
-"""Shell: what each further client, connection, waiter, member or listener costs motorlite, in bytes, instructions or CPU.
+"""Shell: what each further client, connection, waiter, member or listener costs motorlite.
 
-`python -m benchmarks.scale.growth clients PORT COUNT`, `connections PORT COUNT KIND` and `members COUNT` print the answer
-of one process.
+`python -m benchmarks.scale.growth clients PORT COUNT`, `connections PORT COUNT KIND` and `members COUNT` print the
+answer of one process.
 """
 
 from __future__ import annotations
