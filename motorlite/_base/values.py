@@ -72,6 +72,8 @@ class ServerFacts:
     is_standalone: bool = False
     is_mongos: bool = False
     is_load_balanced: bool = False
+    # It is mongocryptd, which refuses maxTimeMS.
+    is_cryptd: bool = False
     # None: the server does not support sessions (driver sessions specification).
     session_timeout_minutes: int | None = None
     supports_sessions: bool = field(init=False)

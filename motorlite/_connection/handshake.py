@@ -185,6 +185,7 @@ def parse_hello(
         is_standalone=not load_balanced and kind is ServerType.Standalone,
         is_mongos=kind is ServerType.Mongos,
         is_load_balanced=load_balanced,
+        is_cryptd=reply.get("iscryptd") is True,
         # Sessions behind a load balancer do not expire for the client (load balancer specification).
         session_timeout_minutes=None
         if load_balanced

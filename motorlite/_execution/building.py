@@ -122,9 +122,15 @@ _UNLIMITED = (TimeLimit.DEADLINE, TimeLimit.AWAIT)
 
 
 def add_time_limit(
-    document: Document, operation: Operation[Any], deadline: Deadline, now: float, min_round_trip_time: float
+    document: Document,
+    operation: Operation[Any],
+    deadline: Deadline,
+    now: float,
+    min_round_trip_time: float,
+    *,
+    is_cryptd: bool = False,
 ) -> None:
-    """Append maxTimeMS from the deadline (client-side operations timeout, "Command Execution").
+    """Append maxTimeMS from the deadline (client-side operations timeout, "Command Execution"), but not to mongocryptd.
 
     A timeout replaces the caller's maxTimeMS and wtimeout, even if it sets no limit ("Validation and Overrides").
 
@@ -134,7 +140,7 @@ def add_time_limit(
     if deadline.is_set:
         remove_older_limits(document, operation)
     time_limit = operation.time_limit
-    if time_limit is TimeLimit.OMIT:
+    if time_limit is TimeLimit.OMIT or is_cryptd:
         if deadline.expires_at - now <= 0:
             raise no_time_left(deadline.timeout)
         return
@@ -166,7 +172,8 @@ def add_server_limits(
 
     The caller's own value wins: maxTimeMS, be it 0, or a timeout, which `add_time_limit` appends afterwards.
     """
-    if limits.milliseconds and operation.time_limit is TimeLimit.SEND and not deadline.is_set:
+    sends = operation.time_limit is TimeLimit.SEND and not facts.is_cryptd
+    if limits.milliseconds and sends and not deadline.is_set:
         document.setdefault("maxTimeMS", limits.milliseconds)
     if (
         limits.comment
@@ -444,7 +451,7 @@ class CommandBuilder:
         if deadline is not NO_DEADLINE:
             assert attempt.description is not None
             round_trip_time = attempt.description.min_round_trip_time
-            add_time_limit(document, operation, deadline, now, round_trip_time)
+            add_time_limit(document, operation, deadline, now, round_trip_time, is_cryptd=facts.is_cryptd)
         if self._api_declaration is not None:
             add_api_version(document, self._api_declaration)
         document["$db"] = operation.database

@@ -69,6 +69,9 @@ def test_own_files_follow_the_public_schema_of_their_version(file: Path) -> None
     assert bool(list(validator_for(public)(public).iter_errors(content))) is (declared is not None)
 
 
+EXPECTATIONS = ("expectEvents", "assertEventCount", "expectError", "expectResult")
+
+
 @pytest.mark.parametrize("file", FILES, ids=name_of)
 def test_descriptions_are_unique_and_every_test_expects_something(file: Path) -> None:
     tests = content_of(file)["tests"]
@@ -76,7 +79,7 @@ def test_descriptions_are_unique_and_every_test_expects_something(file: Path) ->
     for test in tests:
         text = json.dumps(test)
         # What the client refuses to send publishes no event of a command.
-        assert any(word in text for word in ("expectEvents", "assertEventCount", "expectError")), test["description"]
+        assert any(word in text for word in EXPECTATIONS), test["description"]
 
 
 @pytest.mark.parametrize("file", FILES, ids=name_of)

@@ -197,7 +197,9 @@ class Facts:
     [
         {},
         {"minServerVersion": "6.0", "maxServerVersion": "6.0.5"},
-        {"topologies": ["single", "replicaset"], "auth": False, "csfle": False, "serverless": "forbid"},
+        {"topologies": ["single", "replicaset"], "auth": False, "serverless": "forbid"},
+        {"csfle": True},
+        {"csfle": {"minLibmongocryptVersion": "1.8"}},
         {"serverParameters": {"number": 1.0, "flag": True}, "authMechanism": "scram-sha-256"},
     ],
 )
@@ -213,7 +215,8 @@ def test_requirements_that_are_met(requirement: dict[str, Any]) -> None:
         ({"topologies": ["single"]}, SkipKind.SERVER),
         ({"auth": True}, SkipKind.SERVER),
         ({"serverless": "require"}, SkipKind.SERVER),
-        ({"csfle": {"minLibmongocryptVersion": "1"}}, SkipKind.ENCRYPTION),
+        ({"csfle": {"minLibmongocryptVersion": "99.0"}}, SkipKind.ENCRYPTION),
+        ({"csfle": False}, SkipKind.ENCRYPTION),
         ({"serverParameters": {"flag": 1}}, SkipKind.SERVER),
         ({"serverParameters": {"other": True}}, SkipKind.SERVER),
         ({"authMechanism": "MONGODB-OIDC"}, SkipKind.SERVER),

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import anyio.lowlevel
 import pytest
+from bson.codec_options import CodecOptions
 from bson.objectid import ObjectId
 
+from motorlite import timeout
+from motorlite.encryption import Algorithm, AsyncClientEncryption
 from motorlite.errors import PyMongoError
 from motorlite.gridfs import AsyncGridFSBucket
 from motorlite.testing import failpoints
@@ -15,10 +19,11 @@ from tests.support.clients import make_client
 from tests.support.events import Recorder
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import AsyncIterator, Awaitable
 
     from motorlite.testing import LocalServer
     from tests.live.conftest import Fail
+    from tests.support.clients import Client
 
 pytestmark = pytest.mark.anyio
 
@@ -39,9 +44,61 @@ async def test_1_multi_batch_inserts(standalone: LocalServer, database_name: str
         assert len(record.commands("insert")) == 2
 
 
+TIMEOUT_MS, BLOCKED_MS = 150, 200
+
+
+# --- client-side encryption ---
+
+DETERMINISTIC = Algorithm.AEAD_AES_256_CBC_HMAC_SHA_512_Deterministic
+
+
+@asynccontextmanager
+async def encryption(
+    server: LocalServer, name: str, record: Recorder
+) -> AsyncIterator[tuple[AsyncClientEncryption[Any], Client]]:
+    """A client of the key vault with a timeout, already connected, and explicit encryption with it."""
+    providers = {"local": {"key": bytes(range(96))}}
+    async with make_client(server, timeoutMS=TIMEOUT_MS, event_listeners=[record]) as client:
+        await client.admin.command("ping", timeoutMS=0)
+        async with AsyncClientEncryption(providers, f"{name}.keys", client, CodecOptions()) as found:
+            yield found, client
+
+
+async def test_3_1_create_data_key_can_be_timed_out(replica_set: LocalServer, database_name: str, fail: Fail) -> None:
+    """Client-side operations timeout, 3, first part."""
+    record = Recorder()
+    async with encryption(replica_set, database_name, record) as (subject, _):
+        fail(replica_set, failpoints.fail_command(["insert"], times=1, block_ms=BLOCKED_MS))
+        assert await is_timeout(subject.create_data_key("local"))
+    assert len(record.commands("insert")) == 1
+
+
+async def test_3_2_encrypt_can_be_timed_out(replica_set: LocalServer, database_name: str, fail: Fail) -> None:
+    """Client-side operations timeout, 3, second part."""
+    record = Recorder()
+    async with encryption(replica_set, database_name, record) as (subject, _):
+        with timeout(None):
+            key = await subject.create_data_key("local")
+        fail(replica_set, failpoints.fail_command(["find"], times=1, block_ms=BLOCKED_MS))
+        assert await is_timeout(subject.encrypt("hello", DETERMINISTIC, key_id=key))
+    assert len(record.commands("find")) == 1
+
+
+async def test_3_3_decrypt_can_be_timed_out(replica_set: LocalServer, database_name: str, fail: Fail) -> None:
+    """Client-side operations timeout, 3, third part."""
+    async with encryption(replica_set, database_name, Recorder()) as (subject, _):
+        with timeout(None):
+            key = await subject.create_data_key("local")
+            encrypted = await subject.encrypt("hello", DETERMINISTIC, key_id=key)
+    record = Recorder()
+    async with encryption(replica_set, database_name, record) as (subject, _):
+        fail(replica_set, failpoints.fail_command(["find"], times=1, block_ms=BLOCKED_MS))
+        assert await is_timeout(subject.decrypt(encrypted))
+    assert len(record.commands("find")) == 1
+
+
 # --- GridFS ---
 
-TIMEOUT_MS, BLOCKED_MS = 150, 200
 FILE_ID = ObjectId("000000000000000000000005")
 
 

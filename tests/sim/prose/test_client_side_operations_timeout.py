@@ -25,6 +25,18 @@ FIRST = {"cursor": {"id": 7, "ns": "db.coll", "firstBatch": [{"x": 1}]}}
 NOTHING = {"cursor": {"id": 7, "ns": "db.coll", "nextBatch": []}}
 
 
+@pytest.mark.parametrize("is_cryptd", [True, False])
+async def test_2_mongocryptd_gets_no_max_time_ms(is_cryptd: bool) -> None:
+    deployment, record = ScriptedDeployment(["a:1"]), Recorder()
+    deployment["a:1"].hello["iscryptd"] = is_cryptd
+    async with scripted_client(deployment, event_listeners=[record], timeoutMS=1000) as client:
+        await client.admin.command("ping")
+        # A cancel scope is a limit too, without timeoutMS.
+        with anyio.fail_after(1):
+            await client.admin.command("ping", timeoutMS=0)
+    assert ["maxTimeMS" in command for command in record.commands("ping")] == [not is_cryptd] * 2
+
+
 @asynccontextmanager
 async def authenticating(
     monkeypatch: pytest.MonkeyPatch, delay: float, *, slow_hello: bool = False, **options: Any

@@ -35,10 +35,11 @@ from motorlite._client.dependencies import PRODUCTION
 from motorlite.gridfs import AsyncGridFSBucket
 from motorlite.overload import WaitQueue
 from tests.spec.unified.arguments import bucket_options, converted, renamed, selected, transaction_options
+from tests.spec.unified.encryption import auto_encryption, client_encryption
 from tests.spec.unified.events import EventRecord
 from tests.spec.unified.limits import limit_options
 from tests.spec.unified.logs import LogRecord
-from tests.spec.unified.outcomes import BadTest, SkipKind, Skipped
+from tests.spec.unified.outcomes import BadTest
 from tests.spec.unified.retries import retry_budget, retry_strategy
 from tests.spec.unified.threads import Thread
 from tests.spec.unified.tracing import SpanRecord
@@ -235,18 +236,19 @@ class EntityFactory:
         elif kind == "thread":
             made = Thread()
         elif kind == "clientEncryption":
-            raise Skipped(SkipKind.ENCRYPTION, "needs client-side encryption, which is not supported")
+            options = fields["clientEncryptionOpts"]
+            made = client_encryption(options, self._entities.client(options["keyVaultClient"]).client)
         else:
             raise BadTest(f"unknown kind of entity {kind!r}")
         self._entities.add(fields["id"], made)
 
     async def _client(self, fields: Mapping[str, Any]) -> Client:
-        if "autoEncryptOpts" in fields:
-            raise Skipped(SkipKind.ENCRYPTION, "needs client-side encryption, which is not supported")
         given = fields.get("uriOptions", {})
         if any(isinstance(value, Mapping) and "$$placeholder" in value for value in given.values()):
             raise BadTest("a $$placeholder that there is no value for")
         options: dict[str, Any] = {**self._client_options, **given}
+        if "autoEncryptOpts" in fields:
+            options["auto_encryption_opts"] = auto_encryption(fields["autoEncryptOpts"])
         if "serverApi" in fields:
             options["server_api"] = _server_api(fields["serverApi"])
         jitter = JITTER

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tests.spec.unified.encryption import unmet as unmet_encryption
 from tests.spec.unified.outcomes import BadTest, SkipKind, Skipped
 from tests.spec.unified.schema import version
 
@@ -24,6 +25,10 @@ _KNOWN = frozenset(
         "csfle",
     }
 )
+
+
+# The first server with client-side encryption.
+_ENCRYPTS = (4, 2)
 
 
 def allows(topologies: Iterable[str], topology: Topology) -> bool:
@@ -55,8 +60,10 @@ def unmet_by(requirement: Mapping[str, Any], environment: Environment) -> Skippe
     """What the deployment lacks, or None."""
     if unknown := set(requirement) - _KNOWN:
         raise BadTest(f"unknown requirements {sorted(unknown)}")
-    if requirement.get("csfle"):
-        return Skipped(SkipKind.ENCRYPTION, "needs client-side encryption, which is not supported")
+    if "csfle" in requirement:
+        lacking = unmet_encryption(requirement["csfle"])
+        if lacking is not None:
+            return Skipped(SkipKind.ENCRYPTION, f"needs {lacking}")
     if requirement.get("serverless") == "require":
         return Skipped(SkipKind.SERVER, "needs Atlas Serverless")
     needed = _unmet_version(requirement, environment) or _unmet_kind(requirement, environment)
@@ -66,6 +73,8 @@ def unmet_by(requirement: Mapping[str, Any], environment: Environment) -> Skippe
 
 def _unmet_version(requirement: Mapping[str, Any], environment: Environment) -> str | None:
     lowest, highest = requirement.get("minServerVersion"), requirement.get("maxServerVersion")
+    if requirement.get("csfle") and environment.version < _ENCRYPTS:
+        return "server 4.2 or newer"
     if lowest is not None and environment.version < version(lowest):
         return f"server {lowest} or newer"
     if highest is not None and environment.version > version(highest):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from anyio import create_task_group, get_cancelled_exc_class, move_on_after, sleep
 
 from motorlite import AsyncCommandCursor, AsyncCursor
+from motorlite.encryption import AsyncClientEncryption
 from motorlite.errors import PyMongoError
 from tests.spec.unified import operations, requirements
 from tests.spec.unified.entities import Client, EntityFactory, EntityMap, Session
@@ -234,6 +235,8 @@ class Run:
                     await entity.close()
         for session in self.entities.all(Session):
             await session.session.end_session()
+        for encryption in self.entities.all(AsyncClientEncryption):
+            await encryption.close()
         for client in self.entities.all(Client):
             await client.client.close()
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from motorlite import AsyncChangeStream, AsyncCollection, AsyncCommandCursor, AsyncCursor, AsyncDatabase
+from motorlite.encryption import AsyncClientEncryption
 from motorlite.gridfs import AsyncGridFSBucket
 from tests.spec.unified.entities import Client, Session
-from tests.spec.unified.operations import bucket, client, collection, cursor, database, session
+from tests.spec.unified.operations import bucket, client, collection, cursor, database, encryption, session
 from tests.spec.unified.outcomes import BadTest
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ _BY_KIND: Final[tuple[tuple[type, str, Mapping[str, Handler]], ...]] = (
     (AsyncCommandCursor, "cursor", cursor.OPERATIONS),
     (AsyncChangeStream, "change stream", cursor.OPERATIONS),
     (AsyncGridFSBucket, "bucket", bucket.OPERATIONS),
+    (AsyncClientEncryption, "client encryption", encryption.OPERATIONS),
 )
 # Operations whose results are documents that may have further fields.
 RETURNS_DOCUMENTS: Final = frozenset(
