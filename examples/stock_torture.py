@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 PART, STOCK, CALLERS = "bolt", 1_000_000, 8
 PAUSE = 0.5  # seconds between two faults
+ENOUGH = 200  # sales after the last fault
 KINDS = ("frozen", "killed", "full disk", "alone with the clients", "loses replies")
 # What happens to others than the primary is no problem for callers.
 OF_PRIMARIES = ("alone with the clients", "loses replies")
@@ -145,7 +146,11 @@ async def torture(server: LocalServer, faults: Sequence[Fault], sell: Sell) -> l
                 await asyncio.to_thread(begin, fault, server)
                 await asyncio.sleep(fault.seconds)
                 await asyncio.to_thread(server.restore)
+            # On a slow machine, a pause alone may be too short for a single mistake.
+            enough = len(journal.entries) + 2 * ENOUGH
             await asyncio.sleep(PAUSE)
+            while len(journal.entries) < enough:  # noqa: ASYNC110  # a journal has no event
+                await asyncio.sleep(0.01)
             for each in callers:
                 each.cancel()
     # Not with the driver: it does not judge itself.
