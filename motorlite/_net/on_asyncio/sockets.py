@@ -244,7 +244,8 @@ class _SocketTransport(asyncio.Transport):
         self._socket = sock
         self._number = sock.fileno()
         self._stream = stream
-        self._unsent = bytearray()
+        # Views, not copies: a large request would take its memory twice.
+        self._unsent: list[memoryview] = []
         # Whether the stream must not send more.
         self._is_full = False
         self._is_closing = False
@@ -264,41 +265,45 @@ class _SocketTransport(asyncio.Transport):
     def write(self, data: bytes | bytearray | memoryview) -> None:
         if self._is_closing:
             return
-        sent = 0
+        rest = memoryview(data)
         if not self._unsent:
             try:
-                sent = self._socket.send(data)
+                rest = rest[self._socket.send(rest) :]
             except _NOT_NOW:
                 pass
             except OSError as error:
                 # Not now: the stream has not begun to wait.
                 self._loop.call_soon(self._stream.lost, error)
                 return
-            if sent == len(data):
+            if not rest:
                 return
             self._loop.add_writer(self._number, self._write_more)
-        self._unsent += memoryview(data)[sent:]
-        if len(self._unsent) > _MANY_UNSENT and not self._is_full:
+        self._unsent.append(rest)
+        if not self._is_full and self.get_write_buffer_size() > _MANY_UNSENT:
             self._is_full = True
             self._stream.pause_writing()
 
     def _write_more(self) -> None:
+        unsent = self._unsent
         try:
-            sent = self._socket.send(self._unsent)
+            rest = unsent[0][self._socket.send(unsent[0]) :]
         except _NOT_NOW:
             return
         except OSError as error:
             self._stream.lost(error)
             return
-        del self._unsent[:sent]
-        if not self._unsent:
+        if rest:
+            unsent[0] = rest
+            return
+        del unsent[0]
+        if not unsent:
             self._loop.remove_writer(self._number)
             if self._is_full:
                 self._is_full = False
                 self._stream.resume_writing()
 
     def get_write_buffer_size(self) -> int:
-        return len(self._unsent)
+        return sum(map(len, self._unsent))
 
     def is_closing(self) -> bool:
         return self._is_closing

@@ -9,6 +9,7 @@ import gc
 import socket
 import sys
 import time
+import tracemalloc
 import weakref
 from functools import partial
 from math import inf
@@ -123,6 +124,21 @@ async def test_a_request_that_the_system_does_not_take_at_once(sockets: Pair) ->
     assert await waiting == REPLY
     stream.abort()
     assert watched(sockets[0]) == 0
+
+
+async def test_an_unsent_request_is_not_copied(sockets: Pair) -> None:
+    stream, large = opened(sockets), message(LARGE, 3)
+    tracemalloc.start()
+    try:
+        waiting = asyncio.ensure_future(stream.exchange(large, inf))
+        await asyncio.sleep(0)
+        assert stream.has_unsent
+        assert tracemalloc.get_traced_memory()[0] < LARGE // 10
+    finally:
+        tracemalloc.stop()
+    stream.abort()
+    with pytest.raises(AutoReconnect):
+        await waiting
 
 
 async def test_sending_waits_for_the_peer(sockets: Pair) -> None:
