@@ -6,8 +6,8 @@ from motorlite import AsyncCollection
 
 
 async def aggregate(parts: AsyncCollection) -> None:
-    pipeline = [{"$match": {"stock": {"$gt": 15}}}, {"$group": {"_id": None, "total": {"$sum": "$stock"}}}]
-    async for row in parts.aggregate(pipeline):
+    match = {"$match": {"stock": {"$gt": 15}}}
+    async for row in parts.aggregate([match, {"$group": {"_id": None, "total": {"$sum": "$stock"}}}]):
         print(row)
         # > {'_id': None, 'total': 50}
 

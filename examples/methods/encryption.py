@@ -16,8 +16,9 @@ from motorlite.encryption_options import RangeOpts
 async def add_key_alt_name(encryption: AsyncClientEncryption) -> None:
     key = await encryption.create_data_key("local")
     await encryption.add_key_alt_name(key, "cards")
-    print((await encryption.get_key(key))["keyAltNames"])
-    # > ['cards']
+    if found := await encryption.get_key(key):
+        print(found["keyAltNames"])
+        # > ['cards']
 
 
 async def close(encryption: AsyncClientEncryption) -> None:
@@ -80,14 +81,16 @@ async def encrypt_expression(encryption: AsyncClientEncryption) -> None:
 
 async def get_key(encryption: AsyncClientEncryption) -> None:
     key = await encryption.create_data_key("local")
-    print((await encryption.get_key(key))["masterKey"]["provider"])
-    # > local
+    if found := await encryption.get_key(key):
+        print(found["masterKey"]["provider"])
+        # > local
 
 
 async def get_key_by_alt_name(encryption: AsyncClientEncryption) -> None:
     key = await encryption.create_data_key("local", key_alt_names=["cards"])
-    print((await encryption.get_key_by_alt_name("cards"))["_id"] == key)
-    # > True
+    if found := await encryption.get_key_by_alt_name("cards"):
+        print(found["_id"] == key)
+        # > True
 
 
 async def get_keys(encryption: AsyncClientEncryption) -> None:
@@ -100,13 +103,15 @@ async def get_keys(encryption: AsyncClientEncryption) -> None:
 async def remove_key_alt_name(encryption: AsyncClientEncryption) -> None:
     key = await encryption.create_data_key("local", key_alt_names=["cards", "old"])
     await encryption.remove_key_alt_name(key, "old")
-    print((await encryption.get_key(key))["keyAltNames"])
-    # > ['cards']
+    if found := await encryption.get_key(key):
+        print(found["keyAltNames"])
+        # > ['cards']
 
 
 async def rewrap_many_data_key(encryption: AsyncClientEncryption) -> None:
     await encryption.create_data_key("local", key_alt_names=["cards"])
     # With a provider and a master key: with that one.
     result = await encryption.rewrap_many_data_key({"keyAltNames": "cards"})
-    print(result.bulk_write_result.modified_count)
-    # > 1
+    if result.bulk_write_result is not None:
+        print(result.bulk_write_result.modified_count)
+        # > 1
