@@ -53,6 +53,7 @@ HEAVY: Final = (
 # Parts of the driver, each for a few programs.
 RARE: Final = (
     "_api.cursors.change_stream",
+    "_client.limits",
     "_client.statistics",
     "_connection.auth",
     "_connection.authenticate",

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from motorlite._client.dependencies import Dependencies
-    from motorlite._client.statistics import Limits
+    from motorlite._client.limits import Limits
     from motorlite._connection.authenticate import Authenticator
     from motorlite._execution.encrypting import Encryption
     from motorlite._net.runtime import Host, Runtime
@@ -115,7 +115,7 @@ def limits(options: ClientOptions, publish: Callable[[CircuitBreakerEvent], None
     """Return rate limits, breakers and concurrency limits of the client; None if none is configured."""
     if not (options.rate_limit or options.circuit_breaker or options.concurrency_limit):
         return None
-    from motorlite._client.statistics import Limits
+    from motorlite._client.limits import Limits
 
     return Limits(options, publish)
 
