@@ -9,6 +9,7 @@ import importlib.metadata
 import importlib.util
 import inspect
 import platform
+import uuid
 from collections import deque
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -137,11 +138,11 @@ def version(module: str) -> str:
 
 
 @asynccontextmanager
-async def _bare(uri: str) -> AsyncIterator[Driver]:
+async def _bare(uri: str, *, has_sessions: bool = False) -> AsyncIterator[Driver]:
     parts = urlsplit(uri)
     if parts.username or parts.scheme != "mongodb" or "tls=true" in parts.query or "," in parts.netloc:
         raise ValueError("the bare arm supports only one server without authentication and TLS")
-    client = BareClient(parts.hostname or "127.0.0.1", parts.port or 27017, POOL_SIZE)
+    client = BareClient(parts.hostname or "127.0.0.1", parts.port or 27017, POOL_SIZE, has_sessions=has_sessions)
     try:
         yield Driver(client.find_one)
     finally:
@@ -172,6 +173,7 @@ ARMS = {
     arm.name: arm
     for arm in (
         Arm("bare", (), _bare),
+        Arm("bare-session", (), partial(_bare, has_sessions=True), note="as every driver must, with a session"),
         _arm("motorlite", "motorlite"),
         _arm("motorlite-uvloop", "motorlite", UVLOOP),
         _arm("motorlite-trio", "motorlite", TRIO),
@@ -181,7 +183,7 @@ ARMS = {
         _arm("mongojet", "mongojet", note="Rust, on tokio with a thread for each core"),
     )
 }
-DEFAULT_ARMS = tuple(name for name in ARMS if name != "motorlite-anyio")
+DEFAULT_ARMS = tuple(name for name in ARMS if name not in ("bare-session", "motorlite-anyio"))
 
 
 def names(known: Mapping[str, Any], what: str = "arms") -> Callable[[str], list[str]]:
@@ -217,6 +219,8 @@ class BareConnection(asyncio.BufferedProtocol):
     """One socket with at most one request in flight."""
 
     def __init__(self) -> None:
+        # Its session, if it has one.
+        self.session = uuid.uuid4().bytes
         self._buffer = bytearray(_BUFFER)
         self._view = memoryview(self._buffer)
         self._filled = 0
@@ -255,12 +259,18 @@ class BareConnection(asyncio.BufferedProtocol):
 
 
 class BareClient:
-    """Connections without a handshake, passed from request to request in order of arrival."""
+    """Connections without a handshake, passed from request to request in order of arrival.
 
-    def __init__(self, host: str, port: int, pool_size: int) -> None:
+    The requests have no session, unless `has_sessions`: then each connection has one. The server looks it up.
+    """
+
+    def __init__(self, host: str, port: int, pool_size: int, *, has_sessions: bool = False) -> None:
         self._address = (host, port)
         self._pool_size = pool_size
-        self._messages = find_messages()
+        placeholder = uuid.uuid4()
+        self._messages = find_messages(placeholder if has_sessions else None)
+        # Where the session is in a message.
+        self._session_at = self._messages[0].index(placeholder.bytes) if has_sessions else None
         self._all: list[BareConnection] = []
         self._idle: list[BareConnection] = []
         self._opening = 0
@@ -268,7 +278,10 @@ class BareClient:
 
     async def find_one(self, query: Mapping[str, Any]) -> dict[str, Any] | None:
         connection = self._idle.pop() if self._idle else await self._obtain()
-        reply = await connection.request(self._messages[query["_id"]])
+        message, at = self._messages[query["_id"]], self._session_at
+        if at is not None:
+            message = b"".join((message[:at], connection.session, message[at + 16 :]))
+        reply = await connection.request(message)
         if self._waiters:
             self._waiters.popleft().set_result(connection)
         else:

@@ -173,4 +173,5 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 if __name__ == "__main__":
     warnings.filterwarnings("ignore", r"pyarrow\.lib\.\w+ size changed", RuntimeWarning)
-    anyio.run(measured, *sys.argv[1:], backend=ARMS[sys.argv[1]][1])
+    arm, uri = sys.argv[1:]
+    anyio.run(measured, arm, uri, backend=ARMS[arm][1])

@@ -6,8 +6,10 @@ import struct
 from typing import TYPE_CHECKING, Any
 
 import bson
+from bson.binary import Binary
 
 if TYPE_CHECKING:
+    import uuid
     from collections.abc import Iterator
 
 DATABASE = "motorlite_test_benchmarks"
@@ -72,14 +74,13 @@ def message(command: dict[str, Any], request_id: int) -> bytes:
     return b"".join((HEADER.pack(21 + len(body), request_id, 0, OP_MSG), b"\x00\x00\x00\x00", b"\x00", body))
 
 
-def find_messages() -> list[bytes]:
-    """An encoded find message for every document, by its `_id`."""
-    return [
-        message(
-            {"find": COLLECTION, "filter": {"_id": number}, "limit": 1, "singleBatch": True, "$db": DATABASE}, number
-        )
-        for number in range(numbers_of(SIZES[-1]).stop)
-    ]
+def find_messages(session: uuid.UUID | None = None) -> list[bytes]:
+    """An encoded find message for every document, by its `_id`, in this session or in none."""
+    rest: dict[str, Any] = {"limit": 1, "singleBatch": True, "$db": DATABASE}
+    if session is not None:
+        rest["lsid"] = {"id": Binary.from_uuid(session)}
+    numbers = range(numbers_of(SIZES[-1]).stop)
+    return [message({"find": COLLECTION, "filter": {"_id": number}, **rest}, number) for number in numbers]
 
 
 def messages_in(received: bytearray) -> Iterator[bytes]:

@@ -72,7 +72,7 @@ IN_VIRTUAL_TIME: Final = ("unit", "sim", "simulation", "fuzz")
 # The fast parts; `-x` because one failure is enough to go back to work.
 QUICK_PYTEST: Final = "pytest -q -x -p no:cacheprovider -m 'not slow'"
 QUICK: Final = {
-    "mypy": "mypy.dmypy run -- motorlite tests scripts",
+    "mypy": "mypy.dmypy run -- motorlite tests scripts benchmarks examples",
     "house": f"{QUICK_PYTEST} tests/test_*.py",
     "ruff": PARTS["ruff"],
 }

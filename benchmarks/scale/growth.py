@@ -220,4 +220,4 @@ if __name__ == "__main__":
     if sys.argv[1] == "members":
         in_virtual_time(members(*sys.argv[2:]))
     else:
-        asyncio.run({"clients": clients, "connections": connections}[sys.argv[1]](*sys.argv[2:]))
+        asyncio.run((clients if sys.argv[1] == "clients" else connections)(*sys.argv[2:]))

@@ -4,7 +4,9 @@ import argparse
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+import bson
 import pytest
+from bson.binary import Binary
 
 from benchmarks.arms import ARMS, Arm, BareClient, BareConnection, arm_uri, names
 from benchmarks.documents import message
@@ -106,7 +108,8 @@ def test_a_lost_connection_fails_its_request() -> None:
     asyncio.run(main())
 
 
-def test_requests_beyond_the_pool_wait_for_a_connection() -> None:
+@pytest.mark.parametrize("has_sessions", [False, True])
+def test_requests_beyond_the_pool_wait_for_a_connection(has_sessions: bool) -> None:
     async def main() -> None:
         opened: list[tuple[BareConnection, Transport]] = []
 
@@ -116,13 +119,15 @@ def test_requests_beyond_the_pool_wait_for_a_connection() -> None:
             return opened[-1][1], opened[-1][0]
 
         asyncio.get_running_loop().create_connection = open_one  # type: ignore[assignment, method-assign]
-        client = BareClient("localhost", 1, pool_size=2)
+        client = BareClient("localhost", 1, pool_size=2, has_sessions=has_sessions)
         tasks = [asyncio.create_task(client.find_one({"_id": 5})) for _ in range(5)]
         while not all(task.done() for task in tasks):
             await asyncio.sleep(0)
             for connection, transport in opened:
                 if transport.written:
-                    transport.written.clear()
+                    request = bson.decode(transport.written.pop()[21:])
+                    assert request["filter"] == {"_id": 5}
+                    assert request.get("lsid") == ({"id": Binary(connection.session, 4)} if has_sessions else None)
                     feed(connection, message(REPLY, 1))
         assert [task.result() for task in tasks] == [{"_id": 5}] * 5
         assert len(opened) == 2
