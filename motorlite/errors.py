@@ -571,6 +571,9 @@ class OperationFailure(PyMongoError):
         except RecursionError:
             return f"{text}, full error in `details`: nested too deeply to be shown"
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self)!r})"
+
 
 class CursorNotFound(OperationFailure):
     """A cursor was used after the server closed it."""

@@ -131,7 +131,8 @@ def made_call(core: Core, settings: Settings, scope: float, timeout_ms: float | 
 class Configured(Generic[DocumentT]):
     """The common base of client, database and collection: the machinery and the settings."""
 
-    __slots__ = ("__weakref__", "_core", "_settings")
+    # With a `__dict__`, tests can replace a method of one object, as with PyMongo's.
+    __slots__ = ("__dict__", "__weakref__", "_core", "_settings")
 
     if TYPE_CHECKING:
         # Otherwise Python would iterate by calling `__getitem__` with 0, 1, 2 ..., and a collection has all: c.0, c.1

@@ -71,6 +71,8 @@ class AsyncClientSession:
     """The state of a session, and its transactions."""
 
     __slots__ = (
+        "__dict__",
+        "__weakref__",
         "_call_options",
         "_client",
         "_core",

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 class BucketBase:
     """The collections of a bucket, and the size of its new chunks."""
 
-    __slots__ = ("__weakref__", "_chunk_size", "_root", "_store")
+    __slots__ = ("__dict__", "__weakref__", "_chunk_size", "_root", "_store")
 
     def __init__(self, root: AsyncCollection[Any], chunk_size: int) -> None:
         self._root = root

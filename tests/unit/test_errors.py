@@ -232,6 +232,8 @@ def test_the_text() -> None:
     error = OperationFailure("no", 2, details)
     # What every reply has is left out.
     assert str(error) == "no, full error: {'ok': 0, 'code': 2}"
+    # What a list of results shows.
+    assert repr(error) == """OperationFailure("no, full error: {'ok': 0, 'code': 2}")"""
     assert error.details is details
     error = OperationFailure("no")
     # As a connection string has it.

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import bson
+from bson.codec_options import CodecOptions
 
 from motorlite._api.arguments.checks import optional
 from motorlite._api.call_options import effective
@@ -22,8 +23,6 @@ from motorlite.errors import AutoReconnect, InvalidOperation, PyMongoError, erro
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from bson.codec_options import CodecOptions
 
     from motorlite._api.cursors.server_cursor import GetMoreOptions
     from motorlite._api.session import AsyncClientSession
@@ -378,13 +377,19 @@ class AsyncChangeStream(CursorBase[DocumentT]):
     # --- state ---
 
     @property
-    def resume_token(self) -> dict[str, Any] | None:
+    def resume_token(self) -> Mapping[str, Any] | None:
         """The token behind the last returned change, for `resume_after` and `start_after` of another stream.
 
         It also moves on when the server finds no change, so that resuming skips what it has already looked through.
-        None before the server has sent the first one.
+        None before the server has sent the first one. It has the class of the collection's documents.
         """
         token: Any = self._position.token
-        # Old servers let pipelines change `_id` to anything; they refuse it when the stream resumes.
-        found: dict[str, Any] | None = dict(token) if isinstance(token, Mapping) else token
+        kind = (self._final_options or self._codec_options).document_class
+        found: Mapping[str, Any] | None
+        if not isinstance(token, Mapping):
+            found = token  # old servers let pipelines change `_id` to anything, and refuse it when the stream resumes
+        elif kind is dict:
+            found = dict(token)
+        else:
+            found = bson.decode(bson.encode(token), CodecOptions(document_class=kind))
         return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, TypeVar
 
 from motorlite._api.arguments.checks import for_operation
@@ -36,7 +37,7 @@ class AsyncCommandCursor(BatchedCursor[DocumentT]):
 
     __module__ = "motorlite"
 
-    __slots__ = ("_make_operation", "_means_empty")
+    __slots__ = ("_make_operation", "_means_empty", "_must_run")
 
     def __init__(
         self,
@@ -53,11 +54,21 @@ class AsyncCommandCursor(BatchedCursor[DocumentT]):
         self._make_operation = make_operation
         # Error codes with which the server reports that there is nothing to list.
         self._means_empty = means_empty
+        # Until the command of a pipeline that writes is sent.
+        self._must_run = False
+
+    def __del__(self) -> None:
+        # A coroutine warns likewise. The attribute is missing if the constructor raised.
+        if getattr(self, "_must_run", False) and not self._is_closed:
+            warnings.warn(
+                "an aggregate() with $out or $merge was never run: await its cursor", RuntimeWarning, 1, source=self
+            )
 
     def _first_operation(self) -> Operation[CursorReply]:
         return self._make_operation()
 
     async def _open(self) -> None:
+        self._must_run = False
         try:
             await super()._open()
         except OperationFailure as error:
@@ -224,4 +235,6 @@ def aggregation(
             return read(*names, stages, **given)
         return AggregateWrite(*names, stages, write_concern=settings.write_concern, **given)
 
-    return kind(core, session, limits, settings.codec_options, get_more, settings.call_options, make)
+    cursor = kind(core, session, limits, settings.codec_options, get_more, settings.call_options, make)
+    cursor._must_run = is_write
+    return cursor

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import copy
 import pickle
+import weakref
 from collections import OrderedDict
 from math import inf
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 import pytest
 from bson.codec_options import CodecOptions
@@ -14,6 +16,7 @@ from bson.codec_options import CodecOptions
 from motorlite import AsyncMongoClient, ClientStats, DriverInfo, OverloadRetry, WriteConcern
 from motorlite._net import kerberos
 from motorlite.errors import ConfigurationError, InvalidOperation
+from motorlite.gridfs import AsyncGridFSBucket
 from tests.support.fake_core import FakeServer, FakeTopology, fake_client
 
 if TYPE_CHECKING:
@@ -182,6 +185,21 @@ async def test_what_has_connections_cannot_be_pickled(duplicate: Callable[[Any],
         for one in (client, client.app, client.app.things):
             with pytest.raises(TypeError, match="create a client in each process"):
                 duplicate(one)
+
+
+async def test_a_method_of_one_object_can_be_replaced(client: AsyncMongoClient) -> None:
+    database, session = client.shop, client.start_session()
+    for target, name in (
+        (client, "start_session"),
+        (database, "command"),
+        (database.parts, "find_one"),
+        (session, "commit_transaction"),
+        (AsyncGridFSBucket(database), "find"),
+    ):
+        with mock.patch.object(target, name, mock.AsyncMock(return_value=5)):
+            assert await getattr(target, name)() == 5
+        assert not isinstance(getattr(target, name), mock.AsyncMock)
+    assert weakref.ref(session)() is session
 
 
 def test_shallow_copies_are_equal() -> None:

@@ -107,7 +107,7 @@ async def changes(client: AsyncMongoClient[dict[str, Any]], movies: AsyncCollect
     async with client.watch() as everything, await client.shop.watch() as shop:
         assert_type(await everything.next(), dict[str, Any])
         assert_type(await shop.try_next(), dict[str, Any] | None)
-        assert_type(shop.resume_token, dict[str, Any] | None)
+        assert_type(shop.resume_token, Mapping[str, Any] | None)
     # Changes, and what a pipeline makes, are no documents of the collection.
     assert_type(movies.watch([], "updateLookup"), AsyncChangeStream[dict[str, Any]])
     assert_type(movies.database.watch(), AsyncChangeStream[dict[str, Any]])

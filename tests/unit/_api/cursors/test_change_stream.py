@@ -12,6 +12,7 @@ import pytest
 from bson.codec_options import CodecOptions, TypeDecoder, TypeRegistry
 from bson.errors import InvalidBSON
 from bson.raw_bson import RawBSONDocument
+from bson.son import SON
 from bson.timestamp import Timestamp
 from outcome import Value
 
@@ -573,6 +574,16 @@ class TestCodecOptions:
         await stream.try_next()
         assert stage(core)["resumeAfter"]["_data"] == token(1)["_data"]
         assert core.last.operation.codec_options.document_class is RawBSONDocument
+
+    @pytest.mark.parametrize("kind", [RawBSONDocument, SON])
+    async def test_tokens_have_the_class_of_the_documents(self, coll: Collection, core: FakeCore, kind: Any) -> None:
+        options: CodecOptions[Any] = CodecOptions(document_class=kind)
+        core.reply(batch([bson.decode(bson.encode(change(1)), options)], 7), more(after=2))
+        stream = coll.with_options(options).watch()
+        found = await stream.next()
+        assert (stream.resume_token, type(stream.resume_token)) == (found["_id"], kind)
+        await stream.try_next()
+        assert (dict(stream.resume_token or {}), type(stream.resume_token)) == (token(2), kind)
 
     @pytest.mark.parametrize("step", ["next", "try_next", "to_list"])
     async def test_a_change_that_cannot_be_decoded_closes_the_stream(

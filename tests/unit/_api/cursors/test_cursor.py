@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import gc
 import pickle
+import warnings
 from contextlib import aclosing
 from typing import Any
 from uuid import UUID
@@ -54,6 +55,30 @@ async def test_awaiting_opens_and_returns_the_cursor(coll: Collection, core: Fak
     assert core.names == ["find"]
     assert cursor.cursor_id == 7
     assert await cursor.next() == {"a": 1}
+
+
+@pytest.mark.parametrize("stage", ["$out", "$merge", "$match"])
+@pytest.mark.parametrize("end", ["dropped", "run", "failed", "closed"])
+async def test_a_write_that_was_never_run(coll: Collection, core: FakeCore, stage: str, end: str) -> None:
+    cursor: motorlite.AsyncCommandCursor[Any] | None = coll.aggregate([{stage: {}}])
+    assert cursor is not None
+    if end == "run":
+        core.reply(batch([]))
+        await cursor
+    elif end == "failed":
+        core.reply(OperationFailure("no"))
+        with pytest.raises(OperationFailure):
+            await cursor
+    elif end == "closed":
+        await cursor.close()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        cursor = None
+        gc.collect()
+    is_lost = end == "dropped" and stage != "$match"
+    assert [str(one.message) for one in caught if one.category is RuntimeWarning] == [
+        "an aggregate() with $out or $merge was never run: await its cursor"
+    ] * is_lost
 
 
 async def test_the_implicit_session_lives_as_long_as_the_cursor(coll: Collection, core: FakeCore) -> None:
