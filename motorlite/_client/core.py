@@ -443,6 +443,8 @@ class Core:
         """
         if self._is_closed:
             self._has_lost_loop = False  # closed late, but closed
+            if self._encryption is not None:
+                self._encryption.erase_keys()
             if self._runtime is not None and not self._has_forked and self._runtime.is_current():
                 await self._background.join(grace)
             return
@@ -460,9 +462,11 @@ class Core:
                 await self._end_sessions()
         finally:
             self.topology.close(now=True)
-            await self._background.host.close()
-            if self._encryption is not None:
-                await self._encryption.close(grace)
+            try:
+                await self._background.host.close()
+            finally:  # not later: on trio, a cancelled task cannot wait even for what is there
+                if self._encryption is not None:
+                    await self._encryption.close(grace)
 
     async def _end_sessions(self) -> None:
         """End the server sessions (driver sessions specification, "endSessions"). Best effort: errors are ignored."""

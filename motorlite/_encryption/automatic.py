@@ -91,12 +91,18 @@ class AutomaticEncryption:
         return self._services
 
     async def close(self, grace: float) -> None:
-        """Erase the keys from memory, and close what belongs to it."""
+        """Erase the keys from memory, and close what belongs to it, also if this is cancelled."""
+        self.erase_keys()
+        try:
+            if self._mongocryptd is not None:
+                await self._mongocryptd.close()
+        finally:
+            if self._inner is not None:
+                await self._inner._core.close(grace)
+
+    def erase_keys(self) -> None:
+        """Erase the keys from memory."""
         self._library.close()
-        if self._mongocryptd is not None:
-            await self._mongocryptd.close()
-        if self._inner is not None:
-            await self._inner._core.close(grace)
 
 
 def _encoded(document: Mapping[str, Any] | None) -> bytes | None:

@@ -7,8 +7,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-import bson
 from bson.codec_options import CodecOptions, DatetimeConversion
+from bson.raw_bson import RawBSONDocument
 
 from motorlite._encryption.inner import inner_client
 from motorlite._net.processes import start_detached
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 _SELECTION_TIMEOUT: Final = 10_000
 # Seconds between two attempts to reach it while it starts.
 _PAUSE: Final = 0.1
-# Returns each value as it was encoded.
-_EXACT: Final = CodecOptions[dict[str, Any]](datetime_conversion=DatetimeConversion.DATETIME_MS)
+# Leaves each document of a command or reply as it is. (A dict would not: `bson` makes references of some.)
+_EXACT: Final = CodecOptions(document_class=RawBSONDocument, datetime_conversion=DatetimeConversion.DATETIME_MS)
 
 
 class _UntilItListens(RetryStrategy):
@@ -65,7 +65,7 @@ class Mongocryptd:
         """
         if not self._was_started:
             await self._start()
-        document = bson.decode(command, _EXACT)
+        document = dict(RawBSONDocument(command, _EXACT))
         try:
             return await self._marked(database, document)
         except AutoReconnect:
@@ -78,7 +78,7 @@ class Mongocryptd:
     async def _marked(self, database: str, document: dict[str, Any], strategy: RetryStrategy | None = None) -> bytes:
         marking = self._client[database].with_options(retry_strategy=strategy)
         reply = await marking.command(document, codec_options=_EXACT)
-        return bson.encode(reply, codec_options=_EXACT)
+        return reply.raw
 
     async def _start(self) -> None:
         self._was_started = True

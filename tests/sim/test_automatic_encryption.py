@@ -6,6 +6,7 @@ import logging
 import traceback
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -134,6 +135,26 @@ async def test_cancelled_at_each_await_point(call: Callable[[World], Any], caplo
             await anyio.sleep(60)
             assert world.at_rest() == [], f"after point {point} of {points}"
     assert caplog.messages == []
+
+
+async def test_a_cancelled_close_leaves_nothing_open() -> None:
+    for point in count(1):
+        async with encrypting() as world:
+            await encrypts(world)
+            await decrypts(world)
+            is_cancelled = await cancel_at(world.client.close, point)
+            await anyio.sleep(60)
+            encryption: Any = world.client._core._encryption
+            assert len(world.clients) == 3
+            assert (encryption._library._is_closed, [each._core._is_closed for each in world.clients]) == (
+                True,
+                [True] * 3,
+            ), f"point {point}"
+            assert not world.files.server.open_connections
+            assert not world.marker.server.open_connections
+        if not is_cancelled:
+            break
+    assert point > 2
 
 
 async def slow_keys(world: World) -> None:
