@@ -89,7 +89,7 @@ class LostCursors(Cleanup):
 
     def kill(self, cursor: LostCursor) -> None:
         """Kill `cursor` soon, in one command with the cursors of its collection that are lost until then."""
-        if cursor.pin is not None:
+        if cursor.pin is not None and (self.is_load_balanced() or not cursor.pin.is_lost):
             self._pinned += 1
             self.spawn(self._kill_pinned, cursor, name="kill of a cursor")
             return

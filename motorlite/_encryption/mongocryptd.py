@@ -78,7 +78,7 @@ class Mongocryptd:
     async def _marked(self, database: str, document: dict[str, Any], strategy: RetryStrategy | None = None) -> bytes:
         marking = self._client[database].with_options(retry_strategy=strategy)
         reply = await marking.command(document, codec_options=_EXACT)
-        return reply.raw
+        return bytes(reply.raw)
 
     async def _start(self) -> None:
         self._was_started = True

@@ -49,6 +49,9 @@ class Encryption(Protocol):
     async def close(self, grace: float) -> None:
         """Erase the keys from memory, and close what belongs to it."""
 
+    def erase_keys(self) -> None:
+        """Erase the keys from memory."""
+
 
 class _EncryptedOperation:
     """An operation as builder and sender see it: its command is made already, and its reply stays encoded."""

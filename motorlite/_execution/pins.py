@@ -36,11 +36,12 @@ class PinnedConnection:
     @property
     def is_usable(self) -> bool:
         """Whether a command can be sent: the connection is open, has no pending reply and is not streaming replies."""
-        return self._is_open and self.connection.streaming is None
+        return not self.is_lost and self.connection.streaming is None
 
     @property
-    def _is_open(self) -> bool:
-        return not self._is_released and not self.connection.stream.is_closed and self.connection.owed is None
+    def is_lost(self) -> bool:
+        """Whether the connection is closed or has a pending reply."""
+        return self._is_released or self.connection.stream.is_closed or self.connection.owed is not None
 
     def check_out(self) -> Connection:
         """Return the connection, for one command, or for the next of the replies that it streams.
@@ -48,7 +49,7 @@ class PinnedConnection:
         Raises:
             AutoReconnect: The connection is lost or has a pending reply.
         """
-        if not self._is_open:
+        if self.is_lost:
             what = self.connection.purpose.value
             raise AutoReconnect(f"the connection that the {what} was opened on is lost")
         return self.connection

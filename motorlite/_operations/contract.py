@@ -70,6 +70,11 @@ class Pin(Protocol):
         """Whether a command can be sent on it."""
         ...
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether nothing can come over it any more."""
+        ...
+
     def release(self) -> None:
         """Return the connection to its pool. Further calls have no effect."""
         ...

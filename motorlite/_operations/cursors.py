@@ -161,7 +161,7 @@ class LostCursor:
     _: KW_ONLY
     # Its implicit session.
     session: Session | None = None
-    # Behind a load balancer: the only connection that reaches it.
+    # Behind a load balancer: the only connection that reaches it. Of an exhaust cursor: that of its batches.
     pin: Pin | None = None
 
 

@@ -106,7 +106,7 @@ class ServerCursor(Generic[DocumentT]):
         self._generation = core.generation
         self._explicit_session = session
         self._implicit_session: Session | None = opened.session
-        # Behind a load balancer: the connection for all commands of the cursor.
+        # Behind a load balancer, and of an exhaust cursor: the connection for all commands of the cursor.
         self._pin: Pin | None = opened.pin
         # The transaction that the cursor is part of.
         self._transaction = None if session is None else session._state.transaction
@@ -191,6 +191,11 @@ class ServerCursor(Generic[DocumentT]):
         pin, self._pin = self._pin, None
         if pin is not None:
             pin.release()
+
+    def _unpin_lost(self) -> None:
+        """Release the connection of an exhaust cursor if it is lost: any other one reaches the cursor, to kill it."""
+        if self._pin is not None and self._pin.is_lost and not self._core.options.load_balanced:
+            self._unpin()
 
     def _batch_size(self) -> int:
         size, limit = self.options.batch_size, self.options.limit
@@ -325,7 +330,9 @@ class ServerCursor(Generic[DocumentT]):
             self._release()
         elif not (isinstance(error, PyMongoError) and was_not_executed(error)):
             self._failure = detached(error)
-            if self.cursor_id and self._pin is None and not getattr(error, "timeout", False):
+            self._unpin_lost()
+            is_bound = self._pin is not None and self._core.options.load_balanced
+            if self.cursor_id and not is_bound and not getattr(error, "timeout", False):
                 # No further reads are possible, so the server need not keep the cursor until the program drops it. One
                 # with its own connection keeps that until then (load balancers specification), and after a timeout,
                 # `close` kills the cursor with its own time limit (client-side operations timeout, "Cursors").
@@ -344,12 +351,13 @@ class ServerCursor(Generic[DocumentT]):
             return  # the getMore in flight closes the cursor when it ends
         if not self.cursor_id:
             return
-        lost = self._lose()
         try:
             self._core.enter()
         except InvalidOperation:  # the client is closed or bound to another event loop
-            self._core.kill_cursor(lost)
+            self._core.kill_cursor(self._lose())
             return
+        self._unpin_lost()
+        lost = self._lose()
         await kill(self._core, lost, self._kill_call(lost, timeout_ms))
 
     def to_kill(self) -> LostCursor | None:

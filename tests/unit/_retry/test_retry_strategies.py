@@ -262,6 +262,7 @@ class Held:
 
     def __init__(self, *, is_usable: bool) -> None:
         self.is_usable = is_usable
+        self.is_lost = not is_usable
 
     def release(self) -> None:
         raise AssertionError("only its owner releases it")
