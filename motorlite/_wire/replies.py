@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
+from bson.dbref import DBRef
+
 from motorlite._base import error_documents
 from motorlite._base.error_documents import (
     CURSOR_NOT_FOUND,
@@ -159,12 +161,15 @@ def array(parent: Mapping[str, Any], field: str) -> list[Any]:
 
 
 def documents(parent: Mapping[str, Any], field: str) -> list[Any]:
-    """Return a field that is an array of documents, of the codec options' document class."""
+    """Return a field that is an array of documents, of the codec options' document class, or DBRefs.
+
+    A stored document with `$ref` and `$id` is decoded as a DBRef.
+    """
     found = array(parent, field)
     if type(found) is EncodedDocuments:
         return found
     for kind in set(map(type, found)):
-        if kind is not dict and not issubclass(kind, Mapping):
+        if kind is not dict and kind is not DBRef and not issubclass(kind, Mapping):
             raise ProtocolError(
                 f"the server sent a malformed reply: {field} has an element of type {kind.__name__}; "
                 "all must be documents"

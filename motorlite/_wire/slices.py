@@ -118,7 +118,10 @@ def decode_in_slices(
             left -= cost
             if large is not None:
                 start, stop = large
-                documents.append(bson.decode(body[start:stop], codec_options))
+                document = bson.decode(body[start:stop], codec_options)
+                if "$ref" in document:  # a DBRef perhaps, which bson makes only of a document inside of another one
+                    (document,) = _decode_elements(body[here.position : stop], codec_options)
+                documents.append(document)
                 here = _Boundary(stop, here.number + 1)
                 continue
             guess = _likely_boundary(body, here, end) if guesses else None
@@ -205,17 +208,13 @@ def _likely_boundary(body: memoryview, here: _Boundary, end: int) -> _Boundary |
 
 
 def _large_document(body: memoryview, here: _Boundary, end: int) -> tuple[int, int] | None:
-    """Return the bounds of the next document if it is a slice of its own, which needs no copy.
-
-    None for a document that begins like a DBRef, which bson decodes as one only inside of another document.
-    """
+    """Return the bounds of the next document if it is a slice of its own, which needs no copy."""
     key = b"\x03%d\0" % here.number
     start = here.position + len(key)
     if body[here.position : start] != key:
         return None
     stop = start + _SIZE.unpack_from(body, start)[0]
-    is_large = 2 * (stop - start) >= SLICE and stop <= end
-    return (start, stop) if is_large and bytes(body[start + 5 : start + 10]) != b"$ref\0" else None
+    return (start, stop) if 2 * (stop - start) >= SLICE and stop <= end else None
 
 
 def _view(document: memoryview, views: CodecOptions[Any], plain: CodecOptions[Any]) -> DocumentView | None:
@@ -236,6 +235,8 @@ def _view(document: memoryview, views: CodecOptions[Any], plain: CodecOptions[An
     _SIZE.pack_into(rest, 0, len(rest))
     view = DocumentView(document, views)
     view.fields = bson.decode(bytes(rest), plain)
+    if "$ref" in view.fields:
+        return None
     view.fields[element.key.decode()] = document[start:position]
     return view
 

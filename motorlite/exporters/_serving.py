@@ -8,6 +8,7 @@ dropped.
 from __future__ import annotations
 
 import atexit
+import errno
 import os
 import selectors
 import socket
@@ -15,6 +16,7 @@ import sys
 import threading
 import time
 from contextlib import suppress
+from math import inf
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -36,6 +38,9 @@ T = TypeVar("T")
 INTERVAL: Final = 1.0
 # Seconds without a byte taken, after which a reader is dropped.
 PATIENCE: Final = 5.0
+# Errors of `accept` when the program has no file descriptor or memory left, and how long to wait then.
+_NOTHING_LEFT: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+_PAUSE: Final = 0.1
 # Further ones are turned away.
 MOST_READERS: Final = 8
 # How long `close` waits for the thread, which makes one snapshot at most.
@@ -144,12 +149,17 @@ class Server:
         self._end_watches()
 
     def _accept(self, now: float) -> float:
-        """Accept a reader. Return when the next snapshot is due: at once."""
-        with suppress(OSError):  # it has gone again
+        """Accept a reader. Return when the next snapshot is due: at once, if there is a new reader."""
+        try:
             sock, _ = self._listener.accept()
+        except OSError as error:
+            if error.errno in _NOTHING_LEFT:
+                time.sleep(_PAUSE)  # the listener stays ready
+            return inf
+        with suppress(OSError):  # it has gone again
             if len(self._readers) >= MOST_READERS or not _sockets.is_of_this_user(sock):
                 sock.close()
-                return now
+                return inf
             sock.setblocking(False)
             reader = self._readers[sock] = Reader(sock, now)
             self._selector.register(sock, selectors.EVENT_READ, reader)

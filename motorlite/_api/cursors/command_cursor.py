@@ -141,6 +141,17 @@ class AsyncRawBatchCursor(AsyncCursor[Any]):
         # With the collection's own codec options.
         return await self._clone(AsyncCursor, self._collection._settings).explain(timeoutMS)
 
+    async def distinct(self, key: str, timeoutMS: float | None = None) -> list[Any]:
+        """Return the distinct values of a field among the matches, decoded. Ignores skip, limit and hint.
+
+        Args:
+            key: The name of the field.
+            timeoutMS: Time limit of the operation; 0 for no limit.
+
+        Retries: as a retryable read (docs/retries.md).
+        """
+        return await self._clone(AsyncCursor, self._collection._settings).distinct(key, timeoutMS)
+
     def __getitem__(self, index: slice) -> NoReturn:
         """Reject an index: it would count batches."""
         raise InvalidOperation("a raw batch cursor has no items; use skip() and limit(), which count documents")

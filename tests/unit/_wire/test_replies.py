@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from bson.code import Code
+from bson.dbref import DBRef
 from bson.int64 import Int64
 from bson.raw_bson import RawBSONDocument
 from bson.son import SON
@@ -57,7 +58,7 @@ def test_the_value_is_not_in_the_message() -> None:
 
 
 def test_documents_of_every_class() -> None:
-    found = [{}, SON(), RawBSONDocument(b"\x05\0\0\0\0")]
+    found = [{}, SON(), RawBSONDocument(b"\x05\0\0\0\0"), DBRef("c", 1)]
     assert replies.documents({"a": found}, "a") is found
     with pytest.raises(ProtocolError, match="element of type int"):
         replies.documents({"a": [{}, 5]}, "a")

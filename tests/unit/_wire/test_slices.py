@@ -408,10 +408,16 @@ def test_large_documents_are_not_copied(monkeypatch: pytest.MonkeyPatch) -> None
     assert in_slices(data)[0] == bson.decode(data)
 
 
-def test_a_large_document_that_looks_like_a_reference_is_one() -> None:
-    data = body([{"$ref": "c", "$id": number, "text": "x" * SMALL} for number in range(3)])
+@pytest.mark.parametrize("before", [{}, {"note": 1}])
+def test_a_large_document_that_looks_like_a_reference_is_one(before: dict[str, Any]) -> None:
+    data = body([{**before, "$ref": "c", "$id": number, "text": "x" * SMALL} for number in range(3)])
     same(data)
-    assert in_slices(data)[0]["cursor"]["firstBatch"][0] == DBRef("c", 0, text="x" * SMALL)
+    assert in_slices(data)[0]["cursor"]["firstBatch"][0] == DBRef("c", 0, **before, text="x" * SMALL)
+
+
+def test_half_a_reference_is_none() -> None:
+    data = body([{"_id": number, "$ref": "c", "text": "x" * SMALL} for number in range(3)])
+    same(data)
 
 
 @pytest.mark.parametrize(
@@ -448,8 +454,9 @@ VIEWED: dict[str, tuple[dict[str, Any], list[str]]] = {
 }
 
 
-def test_a_large_reference_is_no_view() -> None:
-    data = body([{"$ref": "c", "$id": 1, "data": b"x" * 100}] * 4)
+@pytest.mark.parametrize("before", [{}, {"note": 1}])
+def test_a_large_reference_is_no_view(before: dict[str, Any]) -> None:
+    data = body([{**before, "$ref": "c", "$id": 1, "data": b"x" * 100}] * 4)
     assert in_slices(data, VIEWS)[0] == bson.decode(data)
 
 

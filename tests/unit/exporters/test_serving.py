@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import socket
@@ -10,8 +11,10 @@ import sys
 import threading
 import time
 from contextlib import contextmanager
+from math import inf
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 import pytest
 
@@ -125,6 +128,18 @@ def test_too_many_readers_are_turned_away(path: str) -> None:
         for reader in readers:
             read(reader)
             reader.close()
+
+
+def test_a_program_without_file_descriptors_waits_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr(time, "sleep", pauses.append)
+    server = Server.__new__(Server)
+    for number, expected in ((errno.EMFILE, 1), (errno.ECONNABORTED, 1), (errno.ENOBUFS, 2)):
+        listener = mock.Mock()
+        listener.accept.side_effect = OSError(number, "no")
+        server._listener = listener
+        assert server._accept(1.0) == inf, "no snapshot is due"
+        assert len(pauses) == expected
 
 
 def test_another_user_gets_nothing(path: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -57,6 +57,13 @@ async def test_awaiting_opens_and_returns_the_cursor(coll: Collection, core: Fak
     assert await cursor.next() == {"a": 1}
 
 
+async def test_the_distinct_values_of_raw_batches_are_decoded(coll: Collection, core: FakeCore) -> None:
+    core.reply({"ok": 1, "values": [{"a": 1}]})
+    assert await coll.find_raw_batches({"x": 1}).distinct("d") == [{"a": 1}]
+    assert core.last.command == {"distinct": "things", "key": "d", "query": {"x": 1}}
+    assert core.last.operation.codec_options == coll.codec_options
+
+
 @pytest.mark.parametrize("stage", ["$out", "$merge", "$match"])
 @pytest.mark.parametrize("end", ["dropped", "run", "failed", "closed"])
 async def test_a_write_that_was_never_run(coll: Collection, core: FakeCore, stage: str, end: str) -> None:
