@@ -76,5 +76,12 @@ async def test_drops_the_state_too() -> None:
     async with scripted_client(deployment, auto_encryption_opts=options) as client:
         await client.db.c.drop()
         await client.db.drop_collection("d", encrypted_fields={"escCollection": "e", "ecocCollection": "f"})
+        found = {"name": "g", "type": "collection", "options": {"encryptedFields": FIELDS}}
+        deployment["a:1"].on("listCollections", {"cursor": {"id": 0, "ns": "db.x", "firstBatch": [found]}})
+        await client.db.g.drop()
     dropped = [collection for name, collection in named(deployment) if name == "drop"]
-    assert dropped == ["enxcol_.c.esc", "enxcol_.c.ecoc", "c", "e", "f", "d"]
+    assert dropped == [
+        *("enxcol_.c.esc", "enxcol_.c.ecoc", "c"),
+        *("e", "f", "d"),
+        *("enxcol_.g.esc", "enxcol_.g.ecoc", "g"),
+    ]

@@ -285,9 +285,12 @@ class AsyncCollection(CollectionBase[DocumentT]):
 
         Retries: as a retryable read (docs/retries.md).
         """
+        return await self._found(comment, self._begin(session, timeoutMS) or await refused())
+
+    async def _found(self, comment: Any, call: Call) -> dict[str, Any]:
+        """Return the collection's options as the server has them."""
         from motorlite._operations.collections import FindCollection
 
-        call = self._begin(session, timeoutMS) or await refused()
         operation = FindCollection(self._database_name, self._name, comment=comment)
         found = await self._core.executor.execute(operation, call)
         options: dict[str, Any] = (found or {}).get("options") or {}
@@ -363,6 +366,8 @@ class AsyncCollection(CollectionBase[DocumentT]):
         call = self._begin(session, timeout_ms, write_concern.acknowledged) or await refused()
         operation = Drop(*self._names, write_concern=write_concern, comment=comment)
         fields = encrypted_fields or self._core.encrypted_fields(*self._names)
+        if not fields and self._core.options.auto_encryption_opts is not None:
+            fields = (await self._found(comment, call)).get("encryptedFields")
         if fields:
             from motorlite._operations.encrypted_collections import removal
 
