@@ -117,12 +117,8 @@ def decode_in_slices(
                 left = SLICE
             left -= cost
             if large is not None:
-                start, stop = large
-                document = bson.decode(body[start:stop], codec_options)
-                if "$ref" in document:  # a DBRef perhaps, which bson makes only of a document inside of another one
-                    (document,) = _decode_elements(body[here.position : stop], codec_options)
-                documents.append(document)
-                here = _Boundary(stop, here.number + 1)
+                documents.append(_decode_large(body, here, large, codec_options))
+                here = _Boundary(large[1], here.number + 1)
                 continue
             guess = _likely_boundary(body, here, end) if guesses else None
             there = guess or _next_boundary(body, here, end)
@@ -270,6 +266,15 @@ def _next_boundary(body: memoryview, here: _Boundary, end: int) -> _Boundary:
     if position > end:
         raise ValueError("an element ends outside of its array")
     return _Boundary(position, number)
+
+
+def _decode_large(body: memoryview, here: _Boundary, large: tuple[int, int], codec_options: CodecOptions[Any]) -> Any:
+    """Decode the next document, which has the bounds `large`."""
+    start, stop = large
+    document = bson.decode(body[start:stop], codec_options)
+    if "$ref" in document:  # a DBRef perhaps, which bson makes only of a document inside of another one
+        (document,) = _decode_elements(body[here.position : stop], codec_options)
+    return document
 
 
 def _decode_elements(elements: memoryview, codec_options: CodecOptions[Any]) -> list[Any]:
