@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from bson.codec_options import CodecOptions
+from bson.dbref import DBRef
 
 from motorlite._api.arguments.checks import for_operation
 from motorlite._api.cursors.command_cursor import AsyncCommandCursor
@@ -76,7 +77,10 @@ async def names(cursor: AsyncCommandCursor[dict[str, Any]]) -> list[str]:
 
 
 def listed(
-    read: Callable[[Mapping[str, Any], str], T], document: Mapping[str, Any], field: str, address: Address | None
+    read: Callable[[Mapping[str, Any], str], T],
+    document: Mapping[str, Any] | DBRef,
+    field: str,
+    address: Address | None,
 ) -> T:
     """Return a field of a list entry from the server at `address`, for a database, a collection or an index.
 
@@ -84,6 +88,8 @@ def listed(
         ProtocolError: The entry is malformed.
     """
     try:
+        if isinstance(document, DBRef):
+            raise ProtocolError(f"the server sent a malformed reply: a reference is no document with {field}")
         return read(document, field)
     except ProtocolError as error:
         error.address = address

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import MutableMapping
 from typing import TYPE_CHECKING, Any, Final
 
+from bson.dbref import DBRef
+
 from motorlite._base.error_documents import CURSOR_NOT_FOUND, RESUMABLE_CHANGE_STREAM, RESUMABLE_CODES
 from motorlite._base.wire_versions import V4_4
 from motorlite._operations.cursors import GetMore
@@ -142,14 +144,15 @@ class Position:
         if not reply.documents and self._batch_token is not None:
             self.token = self._batch_token
 
-    def returned(self, change: Mapping[str, Any], *, is_last: bool) -> bool:
+    def returned(self, change: Mapping[str, Any] | DBRef, *, is_last: bool) -> bool:
         """Move behind a change that the application gets. False if the change has no token to resume from.
 
         Args:
             change: The change.
             is_last: It is the last one of its batch.
         """
-        token: Any = change.get("_id")
+        # A pipeline may make of it what `bson` takes for a DBRef.
+        token: Any = None if isinstance(change, DBRef) else change.get("_id")
         if token is None:
             return False
         if is_last and self._batch_token is not None:

@@ -203,7 +203,7 @@ class FindOne(FindCommand["_Document | None"], Generic[_Document]):
                     return document
         except (KeyError, TypeError):
             pass  # `first_document` raises the error
-        found: _Document | None = first_document(reply)
+        found: _Document | None = first_document(reply, is_stored=True)
         return found
 
 

@@ -92,10 +92,10 @@ def write_concern_error(error: Mapping[str, Any], labels: Iterable[str] = ()) ->
         kind = WTimeoutError
     elif code == MAX_TIME_MS_EXPIRED:
         kind = WriteConcernExecutionTimeout
-    raised = kind(error_documents.message(error), code, error)
-    for label in error_documents.texts(labels):
-        raised._add_error_label(label)
-    return raised
+    # As in PyMongo, the details have the labels too.
+    found = [*error_documents.texts(labels)]
+    details = {**error, "errorLabels": [*error_documents.texts(error.get("errorLabels")), *found]} if found else error
+    return kind(error_documents.message(error), code, details)
 
 
 # The fields of replies. A server may send anything, so operations read replies only through these functions, which
@@ -160,16 +160,16 @@ def array(parent: Mapping[str, Any], field: str) -> list[Any]:
     return value
 
 
-def documents(parent: Mapping[str, Any], field: str) -> list[Any]:
-    """Return a field that is an array of documents, of the codec options' document class, or DBRefs.
+def documents(parent: Mapping[str, Any], field: str, *, are_stored: bool = False) -> list[Any]:
+    """Return a field that is an array of documents, of the codec options' document class.
 
-    A stored document with `$ref` and `$id` is decoded as a DBRef.
+    `are_stored`: they may be DBRefs, as which `bson` decodes documents with `$ref` and `$id`.
     """
     found = array(parent, field)
     if type(found) is EncodedDocuments:
         return found
     for kind in set(map(type, found)):
-        if kind is not dict and kind is not DBRef and not issubclass(kind, Mapping):
+        if kind is not dict and not issubclass(kind, Mapping) and not (are_stored and kind is DBRef):
             raise ProtocolError(
                 f"the server sent a malformed reply: {field} has an element of type {kind.__name__}; "
                 "all must be documents"
@@ -192,7 +192,7 @@ def cursor(reply: Mapping[str, Any], batch: str) -> tuple[int, str, list[Any]]:
     namespace = found.get("ns")
     if cursor_id and not is_namespace(namespace):
         raise ProtocolError("the server sent a malformed reply: ns of the cursor must be a database and a collection")
-    return cursor_id, namespace if isinstance(namespace, str) else "", documents(found, batch)
+    return cursor_id, namespace if isinstance(namespace, str) else "", documents(found, batch, are_stored=True)
 
 
 def is_namespace(value: object) -> TypeGuard[str]:
@@ -204,9 +204,9 @@ def is_namespace(value: object) -> TypeGuard[str]:
     return bool(database and collection) and is_encodable(value)
 
 
-def first_document(reply: Mapping[str, Any]) -> Any:
-    """Return the first document of a reply's first batch, or None."""
-    batch = documents(document(reply, "cursor"), "firstBatch")
+def first_document(reply: Mapping[str, Any], *, is_stored: bool = False) -> Any:
+    """Return the first document of a reply's first batch, or None. `is_stored`: as in `documents`."""
+    batch = documents(document(reply, "cursor"), "firstBatch", are_stored=is_stored)
     return batch[0] if batch else None
 
 

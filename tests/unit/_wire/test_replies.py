@@ -59,7 +59,10 @@ def test_the_value_is_not_in_the_message() -> None:
 
 def test_documents_of_every_class() -> None:
     found = [{}, SON(), RawBSONDocument(b"\x05\0\0\0\0"), DBRef("c", 1)]
-    assert replies.documents({"a": found}, "a") is found
+    assert replies.documents({"a": found}, "a", are_stored=True) is found
+    assert replies.first_document({"cursor": {"firstBatch": found[3:]}}, is_stored=True) is found[3]
+    with pytest.raises(ProtocolError, match="element of type DBRef"):
+        replies.documents({"a": found}, "a")
     with pytest.raises(ProtocolError, match="element of type int"):
         replies.documents({"a": [{}, 5]}, "a")
 
@@ -168,7 +171,7 @@ def test_an_error_without_a_message() -> None:
 def test_a_write_concern_error_beside_another_error() -> None:
     error = error_from_reply(refusal(26, errorLabels=["Label"]), prefers_concern_error=True)
     assert type(error) is WriteConcernError
-    assert (error.code, error.details) == (100, CONCERN)
+    assert (error.code, error.details) == (100, {**CONCERN, "errorLabels": ["Label"]})
     assert error.has_error_label("Label")
     wtimeout = {"code": 64, "errmsg": "late", "errInfo": {"wtimeout": True}}
     assert type(error_from_reply(refusal(26, writeConcernError=wtimeout), prefers_concern_error=True)) is WTimeoutError
