@@ -17,17 +17,11 @@ from motorlite._api.turns import give_way
 from motorlite._api.typings import DocumentT
 from motorlite._base.arguments import instance, wrong
 from motorlite._encryption.kms import KeyServices
-from motorlite._encryption.library import Library
+from motorlite._encryption.library import Library, failures
 from motorlite._encryption.names import RewrapManyDataKeyResult
 from motorlite._encryption.services import ClientServices, all_keys, key_vault, own_operations
 from motorlite.encryption_options import split_namespace
-from motorlite.errors import (
-    ConfigurationError,
-    EncryptedCollectionError,
-    EncryptionError,
-    InvalidOperation,
-    PyMongoError,
-)
+from motorlite.errors import ConfigurationError, EncryptedCollectionError, InvalidOperation, PyMongoError
 from motorlite.operations import UpdateOne
 
 if TYPE_CHECKING:
@@ -148,15 +142,14 @@ class AsyncClientEncryption(Generic[DocumentT]):
             key_material: Its 96 bytes; random ones by default.
 
         Raises:
-            EncryptionError: It was not created.
-            PyMongoError: It was not stored.
+            EncryptionError: It was not created, or not stored (a DuplicateKeyError as `cause`: a name is taken).
         """
         library, limit = self._library, await self._limit()
         begin = lambda: library.data_key(kms_provider, master_key, key_alt_names, key_material)  # noqa: E731
         encoded = await self._run(begin, limit)
         assert encoded is not None
         document = RawBSONDocument(encoded)
-        with own_operations(limit):
+        with failures(), own_operations(limit):
             await self._keys.insert_one(document)
         return cast("Binary", document["_id"])
 
@@ -357,14 +350,11 @@ class AsyncClientEncryption(Generic[DocumentT]):
         instance("database", database, AsyncDatabase)
         limit = await self._limit()
         fields: Any = deepcopy(dict(encrypted_fields))
-        for field in fields["fields"]:
-            if isinstance(field, dict) and field.get("keyId") is None:
-                try:
-                    with own_operations(limit):
-                        field["keyId"] = await self.create_data_key(cast("str", kms_provider), master_key)
-                except EncryptionError as error:
-                    raise EncryptedCollectionError(error, fields) from error
+        lacking = [each for each in fields["fields"] if isinstance(each, dict) and each.get("keyId") is None]
         try:
+            with own_operations(limit):
+                for field in lacking:
+                    field["keyId"] = await self.create_data_key(cast("str", kms_provider), master_key)
             options: Any = {**kwargs, "encryptedFields": fields, "check_exists": False}
             return await database.create_collection(name, **options), fields
         except Exception as error:
