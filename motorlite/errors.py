@@ -475,15 +475,19 @@ class EncryptionError(PyMongoError):
     def __init__(self, cause: BaseException) -> None:
         super().__init__(str(cause))
         self.__cause__ = cause
+        if isinstance(cause, PyMongoError):
+            # Whether and when to try again, which is asked of the error that was raised.
+            self.may_have_been_executed = cause.may_have_been_executed
+            self.retry_after = cause.retry_after
 
     @property
     def cause(self) -> BaseException | None:
-        """The error of the encryption library, of a look-up of keys, or of a request to a key management service."""
+        """The error of the encryption library, of a command to the key vault, or of a key management service."""
         return self.__cause__
 
     @property
     def timeout(self) -> bool:
-        """Whether the time limit passed, also during a look-up of keys or a request to a key management service."""
+        """Whether the time limit passed, also during a command to the key vault or to a key management service."""
         cause = self.__cause__
         return super().timeout or (isinstance(cause, PyMongoError) and cause.timeout)
 

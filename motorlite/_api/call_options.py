@@ -106,6 +106,16 @@ def call_options(
 call_options.__module__ = "motorlite"
 
 
+@contextmanager
+def without_options() -> Iterator[None]:
+    """Keep the driver's own operations in a ``with`` block out of the caller's `call_options` blocks."""
+    token = BLOCK.set(None)
+    try:
+        yield
+    finally:
+        BLOCK.reset(token)
+
+
 def _checked(fallback: Fallback) -> Fallback:
     if callable(fallback):
         return fallback

@@ -10,11 +10,9 @@ import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import bson
-
 from motorlite._encryption.inner import inner_client
 from motorlite._encryption.kms import KeyServices
-from motorlite._encryption.library import Library
+from motorlite._encryption.library import Library, encoded
 from motorlite._encryption.mongocryptd import Mongocryptd
 from motorlite._encryption.services import ClientServices, key_vault
 
@@ -45,8 +43,8 @@ class AutomaticEncryption:
         self.encrypts: bool = not given.bypass_auto_encryption
         self._library = Library(
             given.kms_providers,
-            schema_map=_encoded(given.schema_map),
-            encrypted_fields_map=_encoded(given.encrypted_fields_map),
+            schema_map=_encoded_map(given.schema_map),
+            encrypted_fields_map=_encoded_map(given.encrypted_fields_map),
             bypass_query_analysis=given.bypass_query_analysis,
             bypass_encryption=given.bypass_auto_encryption,
             crypt_shared_lib_path=given.crypt_shared_lib_path,
@@ -105,5 +103,5 @@ class AutomaticEncryption:
         self._library.close()
 
 
-def _encoded(document: Mapping[str, Any] | None) -> bytes | None:
-    return None if document is None else bson.encode(document)
+def _encoded_map(by_namespace: Mapping[str, Any] | None) -> bytes | None:
+    return None if by_namespace is None else encoded(by_namespace)

@@ -12,23 +12,16 @@ from bson.codec_options import CodecOptions
 from bson.raw_bson import RawBSONDocument
 
 from motorlite._api.handles import AsyncDatabase, AsyncMongoClient
-from motorlite._api.session import unbound
 from motorlite._api.time_limits import deadline
 from motorlite._api.turns import give_way
 from motorlite._api.typings import DocumentT
 from motorlite._base.arguments import instance, wrong
 from motorlite._encryption.kms import KeyServices
-from motorlite._encryption.library import Library
+from motorlite._encryption.library import Library, failures
 from motorlite._encryption.names import RewrapManyDataKeyResult
-from motorlite._encryption.services import ClientServices, key_vault
+from motorlite._encryption.services import ClientServices, all_keys, key_vault, own_operations
 from motorlite.encryption_options import split_namespace
-from motorlite.errors import (
-    ConfigurationError,
-    EncryptedCollectionError,
-    EncryptionError,
-    InvalidOperation,
-    PyMongoError,
-)
+from motorlite.errors import ConfigurationError, EncryptedCollectionError, InvalidOperation, PyMongoError
 from motorlite.operations import UpdateOne
 
 if TYPE_CHECKING:
@@ -37,6 +30,7 @@ if TYPE_CHECKING:
 
     from motorlite._api.cursors.cursor import AsyncCursor
     from motorlite._api.handles import AsyncCollection
+    from motorlite._base.deadline import Deadline
     from motorlite.encryption_options import AsyncKMSConnectCallback, RangeOpts, StringOpts
     from motorlite.results import DeleteResult
 
@@ -46,8 +40,9 @@ _ENCRYPTED = 6
 class AsyncClientEncryption(Generic[DocumentT]):
     """Encrypts and decrypts single values, and manages the data keys for it. Use it in ``async with``.
 
-    The limits of `key_vault_client` and of `motorlite.timeout` cover look-ups of keys and requests to key management
-    services.
+    The limits of `key_vault_client` and of `motorlite.timeout` cover all that a call needs together: look-ups of keys,
+    requests to key management services, and writes to the key vault. All these are outside of the sessions and
+    transactions that `AsyncClientSession.bind` sets, and of `motorlite.call_options`.
 
     Args:
         kms_providers: The credentials of the key management services, as those of `AutoEncryptionOpts`.
@@ -115,7 +110,8 @@ class AsyncClientEncryption(Generic[DocumentT]):
             await give_way()
         self._check_open()
 
-    async def _run(self, begin: Callable[[], Any]) -> bytes | None:
+    async def _limit(self) -> Deadline:
+        """Return the deadline of a call that starts now: one for all that it needs."""
         await self._check_ready()
         core = self._client._core
         try:
@@ -123,7 +119,9 @@ class AsyncClientEncryption(Generic[DocumentT]):
         except PyMongoError:
             await give_way()
             raise
-        limit = deadline(core, self._client._settings.timeout, None, scope)
+        return deadline(core, self._client._settings.timeout, None, scope)
+
+    async def _run(self, begin: Callable[[], Any], limit: Deadline) -> bytes | None:
         return await self._library.run(begin, self._services, limit)
 
     # --- data keys ---
@@ -144,14 +142,15 @@ class AsyncClientEncryption(Generic[DocumentT]):
             key_material: Its 96 bytes; random ones by default.
 
         Raises:
-            EncryptionError: It was not created.
-            PyMongoError: It was not stored.
+            EncryptionError: It was not created, or not stored (a DuplicateKeyError as `cause`: a name is taken).
         """
-        library = self._library
-        encoded = await self._run(lambda: library.data_key(kms_provider, master_key, key_alt_names, key_material))
+        library, limit = self._library, await self._limit()
+        begin = lambda: library.data_key(kms_provider, master_key, key_alt_names, key_material)  # noqa: E731
+        encoded = await self._run(begin, limit)
         assert encoded is not None
         document = RawBSONDocument(encoded)
-        await self._keys.insert_one(document)
+        with failures(), own_operations(limit):
+            await self._keys.insert_one(document)
         return cast("Binary", document["_id"])
 
     async def rewrap_many_data_key(
@@ -171,8 +170,8 @@ class AsyncClientEncryption(Generic[DocumentT]):
         """
         if master_key is not None and provider is None:
             raise ConfigurationError("master_key needs a provider")
-        contexts = self._library.contexts
-        encoded = await self._run(lambda: contexts.rewrap_many_data_key_context(filter, provider, master_key))
+        contexts, limit = self._library.contexts, await self._limit()
+        encoded = await self._run(lambda: contexts.rewrap_many_data_key_context(filter, provider, master_key), limit)
         if encoded is None:
             return RewrapManyDataKeyResult()
         updates = [
@@ -187,32 +186,37 @@ class AsyncClientEncryption(Generic[DocumentT]):
         ]
         if not updates:
             return RewrapManyDataKeyResult()
-        return RewrapManyDataKeyResult(await self._keys.bulk_write(updates))
+        with own_operations(limit):
+            return RewrapManyDataKeyResult(await self._keys.bulk_write(updates))
 
     async def get_key(self, id: Binary) -> RawBSONDocument | None:
         """Return a data key, still encrypted; None if there is none with this id."""
         await self._check_ready()
-        return await self._keys.find_one({"_id": id})
+        with own_operations():
+            return await self._keys.find_one({"_id": id})
 
     def get_keys(self) -> AsyncCursor[RawBSONDocument]:
         """Return a cursor over all data keys, still encrypted."""
         self._check_open()
-        return self._keys.find({})
+        return all_keys(self._keys)
 
     async def get_key_by_alt_name(self, key_alt_name: str) -> RawBSONDocument | None:
         """Return the data key with this name, still encrypted, or None."""
         await self._check_ready()
-        return await self._keys.find_one({"keyAltNames": key_alt_name})
+        with own_operations():
+            return await self._keys.find_one({"keyAltNames": key_alt_name})
 
     async def delete_key(self, id: Binary) -> DeleteResult:
         """Delete a data key. What it has encrypted cannot be decrypted any more."""
         await self._check_ready()
-        return await self._keys.delete_one({"_id": id})
+        with own_operations():
+            return await self._keys.delete_one({"_id": id})
 
     async def add_key_alt_name(self, id: Binary, key_alt_name: str) -> Any:
         """Add a name to a data key. Return the key as it was before, or None if there is none with this id."""
         await self._check_ready()
-        return await self._keys.find_one_and_update({"_id": id}, {"$addToSet": {"keyAltNames": key_alt_name}})
+        with own_operations():
+            return await self._keys.find_one_and_update({"_id": id}, {"$addToSet": {"keyAltNames": key_alt_name}})
 
     async def remove_key_alt_name(self, id: Binary, key_alt_name: str) -> RawBSONDocument | None:
         """Remove a name from a data key. Return the key as it was before, or None if there is none with this id."""
@@ -220,7 +224,8 @@ class AsyncClientEncryption(Generic[DocumentT]):
         others = {"$filter": {"input": "$keyAltNames", "cond": {"$ne": ["$$this", key_alt_name]}}}
         # The names have a unique index, for which an empty list would be a value.
         names = {"$cond": [{"$eq": ["$keyAltNames", [key_alt_name]]}, "$$REMOVE", others]}
-        return await self._keys.find_one_and_update({"_id": id}, [{"$set": {"keyAltNames": names}}])
+        with own_operations():
+            return await self._keys.find_one_and_update({"_id": id}, [{"$set": {"keyAltNames": names}}])
 
     # --- values ---
 
@@ -296,7 +301,7 @@ class AsyncClientEncryption(Generic[DocumentT]):
             options[name] = None if given is None else bson.encode(given.document, codec_options=codec_options)
         encoded = bson.encode({"v": value}, codec_options=codec_options)
         options |= {"algorithm": algorithm, "key_id": key_id, "key_alt_name": key_alt_name}
-        found = await self._run(lambda: library.explicit(encoded, **options))
+        found = await self._run(lambda: library.explicit(encoded, **options), await self._limit())
         assert found is not None
         return found
 
@@ -311,7 +316,7 @@ class AsyncClientEncryption(Generic[DocumentT]):
         if not (isinstance(given, Binary) and given.subtype == _ENCRYPTED):
             raise TypeError(f"the value to decrypt must be a bson.Binary of subtype 6, not a {type(value).__name__}")
         encoded, contexts = bson.encode({"v": value}), self._library.contexts
-        found = await self._run(lambda: contexts.explicit_decryption_context(encoded))
+        found = await self._run(lambda: contexts.explicit_decryption_context(encoded), await self._limit())
         assert found is not None
         return bson.decode(found, self._codec_options)["v"]
 
@@ -343,16 +348,13 @@ class AsyncClientEncryption(Generic[DocumentT]):
             EncryptedCollectionError: A key or the collection was not created; the error has the keys that were.
         """
         instance("database", database, AsyncDatabase)
-        await self._check_ready()
+        limit = await self._limit()
         fields: Any = deepcopy(dict(encrypted_fields))
-        for field in fields["fields"]:
-            if isinstance(field, dict) and field.get("keyId") is None:
-                try:
-                    with unbound():
-                        field["keyId"] = await self.create_data_key(cast("str", kms_provider), master_key)
-                except EncryptionError as error:
-                    raise EncryptedCollectionError(error, fields) from error
+        lacking = [each for each in fields["fields"] if isinstance(each, dict) and each.get("keyId") is None]
         try:
+            with own_operations(limit):
+                for field in lacking:
+                    field["keyId"] = await self.create_data_key(cast("str", kms_provider), master_key)
             options: Any = {**kwargs, "encryptedFields": fields, "check_exists": False}
             return await database.create_collection(name, **options), fields
         except Exception as error:

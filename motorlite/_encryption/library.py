@@ -8,9 +8,11 @@ from __future__ import annotations
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import bson
+from bson.binary import UuidRepresentation
+from bson.codec_options import CodecOptions
 from bson.errors import BSONError
 
 from motorlite.errors import ConfigurationError, EncryptionError, InvalidOperation
@@ -19,6 +21,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from motorlite._base.deadline import Deadline
+
+
+# The ids of data keys, in schemas and filters, may be native UUIDs.
+_STANDARD: Final[CodecOptions[Any]] = CodecOptions(uuid_representation=UuidRepresentation.STANDARD)
+
+
+def encoded(document: Mapping[str, Any]) -> bytes:
+    """Return a document of the application for the library, encoded."""
+    return bson.encode(document, codec_options=_STANDARD)
 
 
 class Services(Protocol):
@@ -45,7 +56,7 @@ class _Encoder:
 
     def bson_encode(self, document: Mapping[str, Any]) -> bytes:
         """Encode a document."""
-        return bson.encode(document)
+        return encoded(document)
 
 
 def check_installed() -> None:
@@ -103,10 +114,10 @@ class Library:
 
     def data_key(self, provider: str, master_key: Mapping[str, Any] | None, names: Any, material: bytes | None) -> Any:
         """Begin to create a data key."""
-        encoded = [bson.encode({"keyAltName": name}) for name in names or ()]
+        alternative = [bson.encode({"keyAltName": name}) for name in names or ()]
         key = None if material is None else bson.encode({"keyMaterial": material})
         master = None if master_key is None else dict(master_key)
-        return self.contexts.data_key_context(provider, self._options.DataKeyOpts(master, encoded, key))
+        return self.contexts.data_key_context(provider, self._options.DataKeyOpts(master, alternative, key))
 
     def explicit(self, value: bytes, *, key_alt_name: str | None, **options: Any) -> Any:
         """Begin to encrypt a value, encoded as ``{"v": value}``."""

@@ -1,19 +1,24 @@
 """Shell: what the encryption library asks for: data keys, collections, requests to key management services.
 
 All commands are operations of a client of their own, so they take the one path. They end with the operation that needs
-them, and never take part in a session of the application.
+them, and never take part in a session of the application. Options of `call_options` are for the application's commands:
+its fallback has no data keys, and the client of the data keys may have no wait queue.
 """
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import bson
 from bson.codec_options import CodecOptions
 from bson.raw_bson import RawBSONDocument
 
+from motorlite._api.call_options import without_options
+from motorlite._api.cursors.cursor import AsyncCursor
 from motorlite._api.session import unbound
 from motorlite._api.time_limits import within
+from motorlite._base.deadline import NO_DEADLINE
 from motorlite._encryption.credentials import CredentialSource
 from motorlite.errors import InvalidOperation
 from motorlite.read_concern import ReadConcern
@@ -21,7 +26,7 @@ from motorlite.read_preferences import ReadPreference
 from motorlite.write_concern import WriteConcern
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from motorlite._api.handles import AsyncCollection, AsyncMongoClient
     from motorlite._base.deadline import Deadline
@@ -38,6 +43,42 @@ def key_vault(client: AsyncMongoClient[Any], namespace: tuple[str, str]) -> Asyn
     return client[database].get_collection(
         collection, RAW, ReadPreference.PRIMARY, WriteConcern("majority"), ReadConcern("majority")
     )
+
+
+@contextmanager
+def own_operations(deadline: Deadline = NO_DEADLINE) -> Iterator[None]:
+    """Keep the operations in a ``with`` block out of the caller's session and options; they end with `deadline`."""
+    with unbound(), without_options(), within(deadline):
+        yield
+
+
+class _KeysCursor(AsyncCursor[RawBSONDocument]):
+    """The application reads it, but its commands are our own."""
+
+    __slots__ = ()
+
+    async def _open(self) -> None:
+        with own_operations():
+            await super()._open()
+
+    async def _fetch(self, is_patient: bool) -> bool:
+        with own_operations():
+            return await super()._fetch(is_patient)
+
+    async def explain(self, timeoutMS: float | None = None) -> Mapping[str, Any]:
+        """As that of other cursors."""
+        with own_operations():
+            return await super().explain(timeoutMS)
+
+    async def distinct(self, key: str, timeoutMS: float | None = None) -> list[Any]:
+        """As that of other cursors."""
+        with own_operations():
+            return await super().distinct(key, timeoutMS)
+
+
+def all_keys(keys: AsyncCollection[Any]) -> AsyncCursor[RawBSONDocument]:
+    """Return a cursor over all data keys."""
+    return keys.find({})._clone(_KeysCursor, keys._settings)
 
 
 class ClientServices:
@@ -70,7 +111,7 @@ class ClientServices:
         """Return the descriptions of collections, encoded."""
         if self._collections is None:
             raise InvalidOperation("the client does not look at the schemas of collections")
-        with unbound(), within(deadline):
+        with own_operations(deadline):
             found = await self._collections[database].list_collections(filter=bson.decode(filter))
             return [bson.encode(document) for document in await found.to_list()]
 
@@ -78,12 +119,12 @@ class ClientServices:
         """Return the command with marks where it needs encryption."""
         if self._mongocryptd is None:
             raise InvalidOperation("the client does not use mongocryptd")
-        with unbound(), within(deadline):
+        with own_operations(deadline):
             return await self._mongocryptd.mark(database, command)
 
     async def keys(self, filter: bytes, deadline: Deadline) -> list[bytes]:
         """Return the data keys, encoded."""
-        with unbound(), within(deadline):
+        with own_operations(deadline):
             found = await self._keys.find(bson.decode(filter)).to_list()
         return [document.raw for document in found]
 

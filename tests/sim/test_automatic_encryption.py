@@ -13,10 +13,11 @@ import anyio
 import pytest
 from bson.binary import Binary
 
-from motorlite import timeout
+from motorlite import call_options, timeout
 from motorlite.encryption import Algorithm
 from motorlite.encryption_options import AutoEncryptionOpts
 from motorlite.errors import EncryptionError
+from motorlite.overload import WaitQueue
 from motorlite.testing.cancellation import cancel_at, count_await_points
 from motorlite.testing.scripted import Reply
 from tests.support.clients import make_client
@@ -177,6 +178,14 @@ async def test_the_deadline_covers_all_that_is_needed(call: Callable[[World], An
         assert caught.value.timeout
         assert anyio.current_time() - started == pytest.approx(2, abs=0.1)
         assert len(world.files.documents("people")) == COUNT
+
+
+async def test_no_option_of_a_block_reaches_what_is_needed() -> None:
+    """The client of mongocryptd has no wait queue: it would refuse the one, and warn of the other."""
+    async with encrypting(wait_queue=WaitQueue("queue", ordering="priority")) as world:
+        with call_options(wait_queue="reject", priority=7):
+            await encrypts(world)
+            await decrypts(world)
 
 
 def shown(value: Any) -> list[str]:

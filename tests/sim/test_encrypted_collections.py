@@ -9,8 +9,14 @@ from bson.codec_options import CodecOptions
 
 from motorlite.encryption import AsyncClientEncryption
 from motorlite.encryption_options import AutoEncryptionOpts
-from motorlite.errors import ConfigurationError, EncryptedCollectionError
-from motorlite.testing.scripted import ScriptedDeployment
+from motorlite.errors import (
+    AutoReconnect,
+    ConfigurationError,
+    EncryptedCollectionError,
+    EncryptionError,
+    OperationFailure,
+)
+from motorlite.testing.scripted import Close, ScriptedDeployment, failure
 from tests.support.clients import scripted_client
 
 pytestmark = pytest.mark.anyio
@@ -66,6 +72,38 @@ async def test_a_key_that_cannot_be_created_is_an_error_with_the_fields() -> Non
             await encryption.create_encrypted_collection(client.db, "c", FIELDS, "aws")
         assert caught.value.encrypted_fields == FIELDS
         assert named(deployment) == []
+
+
+async def test_a_key_that_cannot_be_stored_is_an_error_with_the_keys_before_it() -> None:
+    fields = {"fields": [{"path": path, "bsonType": "int", "keyId": None} for path in "abc"]}
+    deployment = ScriptedDeployment(wire_version=21)
+    deployment["a:1"].on("insert", {"n": 1}, failure(13))
+    async with (
+        scripted_client(deployment) as client,
+        AsyncClientEncryption(PROVIDERS, "db.keys", client, CodecOptions()) as encryption,
+    ):
+        with pytest.raises(EncryptedCollectionError) as caught:
+            await encryption.create_encrypted_collection(client.db, "c", fields, "local")
+    first, *others = (each["keyId"] for each in caught.value.encrypted_fields["fields"])
+    (stored,) = deployment["a:1"].commands("insert")[0]["documents"]
+    assert [first, *others] == [stored["_id"], None, None]
+    cause = caught.value.cause
+    assert isinstance(cause, EncryptionError)
+    assert isinstance(cause.cause, OperationFailure)
+    assert cause.cause.code == 13
+
+
+async def test_a_key_that_may_be_stored_says_so() -> None:
+    deployment = ScriptedDeployment(wire_version=21)
+    deployment["a:1"].on("insert", Close())
+    async with (
+        scripted_client(deployment, retryWrites=False) as client,
+        AsyncClientEncryption(PROVIDERS, "db.keys", client, CodecOptions()) as encryption,
+    ):
+        with pytest.raises(EncryptionError) as caught:
+            await encryption.create_data_key("local")
+        assert isinstance(caught.value.cause, AutoReconnect)
+        assert caught.value.may_have_been_executed
 
 
 async def test_drops_the_state_too() -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
-from typing import TYPE_CHECKING, Any
+import uuid
+from typing import TYPE_CHECKING, Any, cast
 
+import bson
 import pytest
+from bson.binary import Binary
 
 from motorlite import AsyncMongoClient
 from motorlite._base.deadline import NO_DEADLINE
@@ -42,6 +45,32 @@ def test_refuses_wrong_providers(providers: dict[str, Any]) -> None:
 def test_needs_the_shared_library_where_it_is_required() -> None:
     with pytest.raises(EncryptionError, match="crypt_shared"):
         Library(PROVIDERS, crypt_shared_lib_path="/nowhere/mongo_crypt_v1.so", crypt_shared_lib_required=True)
+
+
+@pytest.mark.parametrize("key", [uuid.UUID(int=7), Binary.from_uuid(uuid.UUID(int=7))])
+def test_maps_take_ids_of_keys_in_both_forms(key: object) -> None:
+    rule = {"keyId": [key], "bsonType": "string", "algorithm": "AEAD_AES_256_CBC_HMAC_SHA_512-Random"}
+    options = AutoEncryptionOpts(
+        PROVIDERS,
+        "db.keys",
+        schema_map={"db.people": {"bsonType": "object", "properties": {"ssn": {"encrypt": rule}}}},
+        encrypted_fields_map={"db.other": {"fields": [{"path": "ssn", "bsonType": "string", "keyId": key}]}},
+    )
+    assert AsyncMongoClient(auto_encryption_opts=options).options.auto_encryption_opts is options
+
+
+async def test_rewraps_the_keys_of_a_filter_with_native_uuids() -> None:
+    asked = []
+
+    class NoKeys:
+        async def keys(self, filter: bytes, _deadline: object) -> list[bytes]:
+            asked.append(bson.decode(filter))
+            return []
+
+    made, filter, services = Library(PROVIDERS, bypass_encryption=True), {"_id": uuid.UUID(int=7)}, NoKeys()
+    begin = lambda: made.contexts.rewrap_many_data_key_context(filter, None, None)  # noqa: E731
+    assert await made.run(begin, cast("Any", services), NO_DEADLINE) is None
+    assert asked == [{"_id": Binary.from_uuid(uuid.UUID(int=7))}]
 
 
 async def test_keeps_its_memory_until_the_last_call_has_ended() -> None:
