@@ -12,10 +12,18 @@ import anyio
 import pytest
 from bson.binary import Binary
 
-from motorlite import timeout
+from motorlite import InsertOne, timeout
 from motorlite.encryption import Algorithm
 from motorlite.encryption_options import AutoEncryptionOpts
-from motorlite.errors import EncryptionError
+from motorlite.errors import (
+    BulkWriteError,
+    ClientBulkWriteException,
+    DuplicateKeyError,
+    EncryptionError,
+    OperationFailure,
+    WriteConcernError,
+)
+from motorlite.monitoring import OperationFailedEvent
 from motorlite.testing.cancellation import cancel_at, count_await_points
 from motorlite.testing.scripted import Reply
 from tests.support.clients import make_client
@@ -91,12 +99,17 @@ def connector(files: StoredEverything, marker: Marker) -> Any:
 
 
 @asynccontextmanager
-async def encrypting(**options: Any) -> AsyncIterator[World]:
+async def encrypting(*, only_decrypts: bool = False, **options: Any) -> AsyncIterator[World]:
     files, marker = StoredEverything(), Marker()
     files.collections["keys"] = [data_key()]
     files.collections["people"] = [{"_id": number, "ssn": encrypted_secret()} for number in range(COUNT)]
     given = AutoEncryptionOpts(
-        PROVIDERS, KEYS, schema_map=SCHEMAS, mongocryptd_uri=f"mongodb://{ADDRESS}", mongocryptd_bypass_spawn=True
+        PROVIDERS,
+        KEYS,
+        schema_map=SCHEMAS,
+        mongocryptd_uri=f"mongodb://{ADDRESS}",
+        mongocryptd_bypass_spawn=True,
+        bypass_auto_encryption=only_decrypts,
     )
     world = {"connector": connector(files, marker)}
     try:
@@ -197,3 +210,75 @@ async def test_secrets_are_in_no_event_log_message_error_or_repr(caplog: pytest.
     for secret in (SECRET, MASTER_KEY):
         for form in shown(secret):
             assert form not in text
+
+
+def duplicate(index: int = 0) -> dict[str, Any]:
+    """A write error with an encrypted value."""
+    return {"index": index, "code": 11000, "errmsg": "E11000", "keyValue": {"ssn": encrypted_secret()}}
+
+
+def found(**fields: Any) -> dict[str, Any]:
+    """A reply to findAndModify with an encrypted value."""
+    return {"value": {"_id": 1, "ssn": encrypted_secret()}, "lastErrorObject": {"n": 1}, **fields}
+
+
+async def inserts_one(client: Client) -> None:
+    await client.db.people.insert_one({"_id": 1})
+
+
+async def inserts_many(client: Client) -> None:
+    await client.db.people.insert_many([{"_id": 1}])
+
+
+async def finds_and_updates(client: Client) -> None:
+    await client.db.people.find_one_and_update({}, {"$set": {"a": 1}})
+
+
+CONCERN = {"code": 64, "errmsg": "waited", "errInfo": {"wtimeout": True, "ssn": encrypted_secret()}}
+FAILING = [
+    ("insert", {"n": 0, "writeErrors": [duplicate()]}, inserts_one, DuplicateKeyError),
+    ("insert", {"n": 1, "writeConcernError": CONCERN}, inserts_one, WriteConcernError),
+    ("insert", {"n": 0, "writeErrors": [duplicate()], "writeConcernError": CONCERN}, inserts_many, BulkWriteError),
+    ("findAndModify", found(writeConcernError=CONCERN), finds_and_updates, WriteConcernError),
+]
+
+
+@pytest.mark.parametrize(("name", "reply", "call", "kind"), FAILING)
+async def test_errors_of_executed_writes_stay_encrypted(
+    name: str, reply: Any, call: Callable[[Client], Any], kind: type[OperationFailure]
+) -> None:
+    recorder = Recorder()
+    async with encrypting(event_listeners=[recorder]) as world:
+        if name == "insert":
+            del world.files.documents("keys")[:]  # errors do not need them
+        world.files.server.on(name, reply)
+        with pytest.raises(kind) as caught:
+            await call(world.client)
+    failed = [event.failure for event in recorder.events if isinstance(event, OperationFailedEvent)]
+    assert repr(encrypted_secret()) in repr(caught.value.details)
+    assert SECRET not in "".join(map(str, [caught.value, caught.value.details, *failed]))
+    assert type(caught.value.details) is dict
+
+
+async def test_results_of_a_client_bulk_write_stay_encrypted() -> None:
+    async with encrypting(only_decrypts=True) as world:
+        results = [{**duplicate(), "ok": 0, "idx": index, "n": 0} for index in range(2)]
+        cursor = {"id": 7, "ns": "admin.$cmd.bulkWrite"}
+        world.files.server.on("bulkWrite", {"cursor": {**cursor, "firstBatch": results[:1]}, "nErrors": 2})
+        world.files.server.on("getMore", {"cursor": {**cursor, "id": 0, "nextBatch": results[1:]}})
+        writes = [InsertOne({"_id": number}, namespace="db.people") for number in range(2)]
+        with pytest.raises(ClientBulkWriteException) as caught:
+            await world.client.bulk_write(writes, ordered=False)
+    assert [each["keyValue"]["ssn"] for each in caught.value.write_errors] == [encrypted_secret()] * 2
+    assert SECRET not in str(caught.value)
+
+
+async def test_a_command_returns_its_reply_decrypted_but_for_its_errors() -> None:
+    # After this write concern error, the sender looks for a retry.
+    errors = {"writeConcernError": {**CONCERN, "code": 91}, "errorLabels": ["RetryableWriteError"]}
+    for answer in (found(writeConcernError=CONCERN), found(**errors)):
+        async with encrypting(only_decrypts=True) as world:
+            world.files.server.on("findAndModify", answer)
+            reply = await world.client.db.command("findAndModify", "people", update={"a": 1})
+        assert reply["value"] == {"_id": 1, "ssn": SECRET}
+        assert reply["writeConcernError"] == answer["writeConcernError"]
