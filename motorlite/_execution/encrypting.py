@@ -9,17 +9,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import bson
-from bson.codec_options import CodecOptions
 from bson.raw_bson import RawBSONDocument
 
 from motorlite._base.values import Progress
 from motorlite._execution.sender import Sender
 from motorlite._operations.contract import Command
-from motorlite._wire.documents import decode_reply
+from motorlite._wire.documents import LENIENT, decode_reply
 from motorlite.errors import InvalidOperation, OperationFailure
 
 if TYPE_CHECKING:
     from collections.abc import Collection
+
+    from bson.codec_options import CodecOptions
 
     from motorlite._base.deadline import Deadline
     from motorlite._base.values import Document, ServerFacts
@@ -32,7 +33,8 @@ if TYPE_CHECKING:
 # Bytes of the writes in one command, before they are encrypted, which makes them larger (client-side encryption
 # specification, "Size limits for Write Commands").
 MAX_BATCH_BYTES: Final = 2 * 1024 * 1024
-_RAW: Final[CodecOptions[Any]] = CodecOptions(document_class=RawBSONDocument)
+# Commands and replies pass through as they are: only the caller's own codec options may refuse a value.
+_RAW: Final[CodecOptions[Any]] = LENIENT.with_options(document_class=RawBSONDocument)
 # The errors in a reply with ``ok: 1``.
 _ERRORS: Final = ("writeErrors", "writeConcernError")
 
@@ -76,7 +78,7 @@ class _EncryptedOperation:
 
 def _fields(encoded: bytes) -> Document:
     """Return the fields of a document, whose values stay encoded."""
-    return dict(RawBSONDocument(encoded).items())
+    return dict(RawBSONDocument(encoded, _RAW).items())
 
 
 def _without(names: Collection[str], document: RawBSONDocument) -> bytes:

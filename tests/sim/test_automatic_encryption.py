@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 from bson.binary import Binary
+from bson.datetime_ms import DatetimeMS
 
 from motorlite import InsertOne, timeout
 from motorlite.encryption import Algorithm
@@ -282,3 +283,11 @@ async def test_a_command_returns_its_reply_decrypted_but_for_its_errors() -> Non
             reply = await world.client.db.command("findAndModify", "people", update={"a": 1})
         assert reply["value"] == {"_id": 1, "ssn": SECRET}
         assert reply["writeConcernError"] == answer["writeConcernError"]
+
+
+async def test_only_the_caller_s_codec_options_refuse_a_value() -> None:
+    late = DatetimeMS(2**60)
+    async with encrypting(datetime_conversion="DATETIME_MS") as world:
+        world.files.collections["people"] = [{"_id": 1, "at": late}]
+        assert await world.client.db.people.distinct("at") == [late]
+        assert await world.client.db.people.find_one() == {"_id": 1, "at": late}
