@@ -15,7 +15,7 @@ from motorlite._base.values import Progress
 from motorlite._execution.sender import Sender
 from motorlite._operations.contract import Command
 from motorlite._wire.documents import LENIENT, decode_reply
-from motorlite.errors import InvalidOperation, OperationFailure
+from motorlite.errors import InvalidOperation, PyMongoError
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -88,11 +88,12 @@ def _without(names: Collection[str], document: RawBSONDocument) -> bytes:
     return bson.encode({name: value for name, value in document.items() if name not in names}, codec_options=_RAW)
 
 
-def _decode_details(error: OperationFailure) -> None:
+def _decode_details(error: PyMongoError) -> None:
     """Make a dict of the server's reply, or the part of it, that an error has."""
-    found = vars(error).get("_details")
-    if isinstance(found, RawBSONDocument):
-        error._details = bson.decode(found.raw)
+    for name in ("_details", "details", "errors"):
+        found = vars(error).get(name)
+        if isinstance(found, RawBSONDocument):
+            setattr(error, name, bson.decode(found.raw, LENIENT))
 
 
 def _has_results_of_client_bulk_write(operation: Operation[Any]) -> bool:
@@ -124,7 +125,7 @@ class EncryptingSender(Sender):
         run.operation = encrypted
         try:
             reply = await super().send(run, attempt, server, connection, topology)
-        except OperationFailure as error:
+        except PyMongoError as error:
             _decode_details(error)
             standing, attempt.reply = attempt.reply, None
             if standing is not None:

@@ -21,6 +21,7 @@ from motorlite.errors import (
     ClientBulkWriteException,
     DuplicateKeyError,
     EncryptionError,
+    NotPrimaryError,
     OperationFailure,
     WriteConcernError,
 )
@@ -291,3 +292,18 @@ async def test_only_the_caller_s_codec_options_refuse_a_value() -> None:
         world.files.collections["people"] = [{"_id": 1, "at": late}]
         assert await world.client.db.people.distinct("at") == [late]
         assert await world.client.db.people.find_one() == {"_id": 1, "at": late}
+
+
+@pytest.mark.parametrize("code", [10107, 13])
+async def test_details_of_errors_are_dicts(code: int) -> None:
+    late = {"at": DatetimeMS(2**60)}
+    async with encrypting(retryWrites=False) as world:
+        world.files.server.on("insert", {"ok": 0, "code": code, "errmsg": "no", "errInfo": late})
+        with pytest.raises(NotPrimaryError if code == 10107 else OperationFailure) as caught:
+            await world.client.db.people.insert_one({})
+        error: Any = caught.value
+        assert type(error.details) is dict
+        assert error.details["errInfo"] == late
+        if code == 10107:
+            assert error.errors == error.details
+            assert type(error.errors) is dict
