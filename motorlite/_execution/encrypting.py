@@ -141,7 +141,7 @@ class EncryptingSender(Sender):
         self, operation: Operation[Any], attempt: Attempt, connection: Connection, reply: Any, deadline: Deadline
     ) -> Document:
         """Return a reply with ``ok: 1``, decrypted but for its errors, which others than the caller may see."""
-        attempt.progress = Progress.ANSWERED
+        attempt.progress, attempt.is_executed = Progress.ANSWERED, True
         try:
             encoded = reply.raw
             if not _has_results_of_client_bulk_write(operation):

@@ -23,9 +23,11 @@ from motorlite.errors import (
     EncryptionError,
     NotPrimaryError,
     OperationFailure,
+    PyMongoError,
     WriteConcernError,
 )
 from motorlite.monitoring import OperationFailedEvent
+from motorlite.retry import RetryAction
 from motorlite.testing.cancellation import cancel_at, count_await_points
 from motorlite.testing.scripted import Reply
 from tests.support.clients import make_client
@@ -33,6 +35,7 @@ from tests.support.data_keys import KEYS, MASTER_KEY, PROVIDERS, SECRET, data_ke
 from tests.support.events import Recorder
 from tests.support.mongocryptd import ADDRESS, Marker, mark
 from tests.support.stored_everything import StoredEverything
+from tests.support.strategies import Strategy
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -236,6 +239,14 @@ async def finds_and_updates(client: Client) -> None:
     await client.db.people.find_one_and_update({}, {"$set": {"a": 1}})
 
 
+async def commands(client: Client) -> None:
+    await client.db.command("findAndModify", "people", update={"a": 1})
+
+
+async def finds_one(client: Client) -> None:
+    await client.db.people.find_one()
+
+
 CONCERN = {"code": 64, "errmsg": "waited", "errInfo": {"wtimeout": True, "ssn": encrypted_secret()}}
 FAILING = [
     ("insert", {"n": 0, "writeErrors": [duplicate()]}, inserts_one, DuplicateKeyError),
@@ -284,6 +295,36 @@ async def test_a_command_returns_its_reply_decrypted_but_for_its_errors() -> Non
             reply = await world.client.db.command("findAndModify", "people", update={"a": 1})
         assert reply["value"] == {"_id": 1, "ssn": SECRET}
         assert reply["writeConcernError"] == answer["writeConcernError"]
+
+
+async def without_keys(world: World) -> None:
+    del world.files.documents("keys")[:]
+
+
+async def with_slow_keys(world: World) -> None:
+    world.files.delays["find keys"] = 30
+
+
+@pytest.mark.parametrize("prepare", [without_keys, with_slow_keys])
+async def test_a_write_whose_reply_cannot_be_decrypted_may_have_been_executed(
+    prepare: Callable[[World], Awaitable[None]],
+) -> None:
+    strategy = Strategy(RetryAction.with_duration(0))
+    async with encrypting(only_decrypts=True, timeoutMS=2000, retry_strategy=strategy) as world:
+        await prepare(world)
+        world.files.server.on("findAndModify", found())
+        for call, is_write in ((finds_and_updates, True), (commands, True), (finds_one, False)):
+            with pytest.raises(EncryptionError) as caught:
+                await call(world.client)
+            assert caught.value.may_have_been_executed is is_write
+            assert caught.value.reached_server
+            assert caught.value.attempts == 1
+        assert len(world.files.server.commands("findAndModify")) == 2
+        # The server refused this one, so nothing had to be decrypted.
+        world.files.server.on("findAndModify", {"ok": 0, "code": 13, "errmsg": "no"})
+        with pytest.raises(PyMongoError, match="no") as refused:
+            await finds_and_updates(world.client)
+        assert not refused.value.may_have_been_executed
 
 
 async def test_only_the_caller_s_codec_options_refuse_a_value() -> None:
