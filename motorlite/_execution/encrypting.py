@@ -9,16 +9,19 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import bson
-from bson.codec_options import CodecOptions
 from bson.raw_bson import RawBSONDocument
 
 from motorlite._base.values import Progress
 from motorlite._execution.sender import Sender
 from motorlite._operations.contract import Command
-from motorlite._wire.documents import decode_reply
-from motorlite.errors import InvalidOperation, OperationFailure
+from motorlite._wire.documents import LENIENT, decode_reply
+from motorlite.errors import InvalidOperation, PyMongoError
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from bson.codec_options import CodecOptions
+
     from motorlite._base.deadline import Deadline
     from motorlite._base.values import Document, ServerFacts
     from motorlite._connection.connection import Connection
@@ -30,7 +33,10 @@ if TYPE_CHECKING:
 # Bytes of the writes in one command, before they are encrypted, which makes them larger (client-side encryption
 # specification, "Size limits for Write Commands").
 MAX_BATCH_BYTES: Final = 2 * 1024 * 1024
-_RAW: Final[CodecOptions[Any]] = CodecOptions(document_class=RawBSONDocument)
+# Commands and replies pass through as they are: only the caller's own codec options may refuse a value.
+_RAW: Final[CodecOptions[Any]] = LENIENT.with_options(document_class=RawBSONDocument)
+# The errors in a reply with ``ok: 1``.
+_ERRORS: Final = ("writeErrors", "writeConcernError")
 
 
 class Encryption(Protocol):
@@ -75,7 +81,29 @@ class _EncryptedOperation:
 
 def _fields(encoded: bytes) -> Document:
     """Return the fields of a document, whose values stay encoded."""
-    return dict(RawBSONDocument(encoded).items())
+    return dict(RawBSONDocument(encoded, _RAW).items())
+
+
+def _without(names: Collection[str], document: RawBSONDocument) -> bytes:
+    """Return the encoded document without these fields."""
+    if not names:
+        return bytes(document.raw)
+    return bson.encode({name: value for name, value in document.items() if name not in names}, codec_options=_RAW)
+
+
+def _decode_details(error: PyMongoError) -> None:
+    """Make a dict of the server's reply, or the part of it, that an error has."""
+    for name in ("_details", "details", "errors"):
+        found = vars(error).get(name)
+        if isinstance(found, RawBSONDocument):
+            setattr(error, name, bson.decode(found.raw, LENIENT))
+
+
+def _has_results_of_client_bulk_write(operation: Operation[Any]) -> bool:
+    """Whether errors of single writes are among the documents of the reply's cursor."""
+    return operation.name == "bulkWrite" or (
+        operation.name == "getMore" and operation.namespace == "admin.$cmd.bulkWrite"
+    )
 
 
 class EncryptingSender(Sender):
@@ -99,21 +127,32 @@ class EncryptingSender(Sender):
         encrypted: Any = _EncryptedOperation(operation, command)
         run.operation = encrypted
         try:
-            reply: Any = await super().send(run, attempt, server, connection, topology)
-        except OperationFailure as error:
-            if isinstance(attempt.reply, RawBSONDocument):
-                attempt.reply = decode_reply(attempt.reply.raw, operation.codec_options, operation.document_fields)
-            if isinstance(error._details, RawBSONDocument):
-                error._details = bson.decode(error._details.raw)
+            reply = await super().send(run, attempt, server, connection, topology)
+        except PyMongoError as error:
+            _decode_details(error)
+            standing, attempt.reply = attempt.reply, None
+            if standing is not None:
+                attempt.reply = await self._decrypted(operation, attempt, connection, standing, run.call.deadline)
             raise
         finally:
             run.operation = operation
         if reply is None:
             return None
-        attempt.progress = Progress.ANSWERED
+        return await self._decrypted(operation, attempt, connection, reply, run.call.deadline)
+
+    async def _decrypted(
+        self, operation: Operation[Any], attempt: Attempt, connection: Connection, reply: Any, deadline: Deadline
+    ) -> Document:
+        """Return a reply with ``ok: 1``, decrypted but for its errors, which others than the caller may see."""
+        attempt.progress, attempt.is_executed = Progress.ANSWERED, True
         try:
-            decrypted = await self._encryption.decrypt(reply.raw, run.call.deadline)
-            return decode_reply(decrypted, operation.codec_options, operation.document_fields)
+            encoded = reply.raw
+            if not _has_results_of_client_bulk_write(operation):
+                errors = {name: reply[name] for name in _ERRORS if name in reply}
+                encoded = await self._encryption.decrypt(_without(errors, reply), deadline)
+                if errors:
+                    encoded = bson.encode({**_fields(encoded), **errors}, codec_options=_RAW)
+            return decode_reply(encoded, operation.codec_options, operation.document_fields)
         except BaseException:
             cursor = reply.get("cursor")
             if isinstance(cursor, RawBSONDocument):

@@ -171,6 +171,8 @@ class Attempt:
     phase: str | None = None
     # The reply with ok: 1 whose write concern error ended the attempt.
     reply: Document | None = None
+    # The server replied with ok: 1, but decrypting the reply may still fail.
+    is_executed: bool = False
     # What it raised, until the retry loop takes it.
     error: Exception | None = None
     # The server required authentication, and the connection was authenticated again.
@@ -216,6 +218,7 @@ class Attempt:
             is_transactional=part is not None and not is_ordinary,
             limits=limits,
             reply=self.reply,
+            is_executed=self.is_executed,
             reauthenticated=(connection.address, connection.id) if connection and self.is_reauthenticated else None,
             retry_after=server.pool.retry_after() if server and SYSTEM_OVERLOADED in labels else DEFAULT_RETRY_AFTER,
         )

@@ -186,13 +186,13 @@ def is_retryable_concern_error(reply: Mapping[str, Any], max_wire_version: int, 
 
 
 def may_have_been_executed(failure: Failure, operation: Operation[Any]) -> bool:
-    """Whether the failed attempt may have changed something: its reply is missing, or does not rule that out.
+    """Whether the failed attempt may have changed something: its reply is missing or unread, or does not rule that out.
 
     An error of a failing server may interrupt a write, unless a label says that nothing was written.
     """
     if operation.kind is Kind.READ or failure.progress is Progress.NOT_SENT:
         return False
-    if failure.progress is Progress.IN_FLIGHT or failure.reply is not None:
+    if failure.progress is Progress.IN_FLIGHT or failure.reply is not None or failure.is_executed:
         return True
     if failure.has_label(NO_WRITES_PERFORMED) or was_rejected(failure):
         return False

@@ -44,6 +44,7 @@ class Failure:
         is_transactional: Whether the operation is part of a transaction, and neither commits nor aborts it.
         limits: For a timeout, the limits of its command, if it was sent.
         reply: The reply with ``ok: 1`` that has the write concern error, or None. It stands if there is no retry.
+        is_executed: Whether the server replied with ``ok: 1``, so that only the client failed.
         reauthenticated: The connection, if the server required it to be authenticated again and it was; else None.
         retry_after: For an overload error without a hint of its own: seconds until the server may be tried again.
     """
@@ -58,6 +59,7 @@ class Failure:
     is_transactional: bool = False
     limits: TimeLimits | None = None
     reply: Document | None = None
+    is_executed: bool = False
     reauthenticated: ConnectionKey | None = None
     retry_after: float = DEFAULT_RETRY_AFTER
 

@@ -12,12 +12,24 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 from bson.binary import Binary
+from bson.datetime_ms import DatetimeMS
 
-from motorlite import call_options, timeout
+from motorlite import InsertOne, call_options, timeout
 from motorlite.encryption import Algorithm
 from motorlite.encryption_options import AutoEncryptionOpts
-from motorlite.errors import EncryptionError
+from motorlite.errors import (
+    BulkWriteError,
+    ClientBulkWriteException,
+    DuplicateKeyError,
+    EncryptionError,
+    NotPrimaryError,
+    OperationFailure,
+    PyMongoError,
+    WriteConcernError,
+)
+from motorlite.monitoring import OperationFailedEvent
 from motorlite.overload import WaitQueue
+from motorlite.retry import RetryAction
 from motorlite.testing.cancellation import cancel_at, count_await_points
 from motorlite.testing.scripted import Reply
 from tests.support.clients import make_client
@@ -25,6 +37,7 @@ from tests.support.data_keys import KEYS, MASTER_KEY, PROVIDERS, SECRET, data_ke
 from tests.support.events import Recorder
 from tests.support.mongocryptd import ADDRESS, Marker, mark
 from tests.support.stored_everything import StoredEverything
+from tests.support.strategies import Strategy
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -93,12 +106,17 @@ def connector(files: StoredEverything, marker: Marker) -> Any:
 
 
 @asynccontextmanager
-async def encrypting(**options: Any) -> AsyncIterator[World]:
+async def encrypting(*, only_decrypts: bool = False, **options: Any) -> AsyncIterator[World]:
     files, marker = StoredEverything(), Marker()
     files.collections["keys"] = [data_key()]
     files.collections["people"] = [{"_id": number, "ssn": encrypted_secret()} for number in range(COUNT)]
     given = AutoEncryptionOpts(
-        PROVIDERS, KEYS, schema_map=SCHEMAS, mongocryptd_uri=f"mongodb://{ADDRESS}", mongocryptd_bypass_spawn=True
+        PROVIDERS,
+        KEYS,
+        schema_map=SCHEMAS,
+        mongocryptd_uri=f"mongodb://{ADDRESS}",
+        mongocryptd_bypass_spawn=True,
+        bypass_auto_encryption=only_decrypts,
     )
     world = {"connector": connector(files, marker)}
     try:
@@ -227,3 +245,136 @@ async def test_secrets_are_in_no_event_log_message_error_or_repr(caplog: pytest.
     for secret in (SECRET, MASTER_KEY):
         for form in shown(secret):
             assert form not in text
+
+
+def duplicate(index: int = 0) -> dict[str, Any]:
+    """A write error with an encrypted value."""
+    return {"index": index, "code": 11000, "errmsg": "E11000", "keyValue": {"ssn": encrypted_secret()}}
+
+
+def found(**fields: Any) -> dict[str, Any]:
+    """A reply to findAndModify with an encrypted value."""
+    return {"value": {"_id": 1, "ssn": encrypted_secret()}, "lastErrorObject": {"n": 1}, **fields}
+
+
+async def inserts_one(client: Client) -> None:
+    await client.db.people.insert_one({"_id": 1})
+
+
+async def inserts_many(client: Client) -> None:
+    await client.db.people.insert_many([{"_id": 1}])
+
+
+async def finds_and_updates(client: Client) -> None:
+    await client.db.people.find_one_and_update({}, {"$set": {"a": 1}})
+
+
+async def commands(client: Client) -> None:
+    await client.db.command("findAndModify", "people", update={"a": 1})
+
+
+async def finds_one(client: Client) -> None:
+    await client.db.people.find_one()
+
+
+CONCERN = {"code": 64, "errmsg": "waited", "errInfo": {"wtimeout": True, "ssn": encrypted_secret()}}
+FAILING = [
+    ("insert", {"n": 0, "writeErrors": [duplicate()]}, inserts_one, DuplicateKeyError),
+    ("insert", {"n": 1, "writeConcernError": CONCERN}, inserts_one, WriteConcernError),
+    ("insert", {"n": 0, "writeErrors": [duplicate()], "writeConcernError": CONCERN}, inserts_many, BulkWriteError),
+    ("findAndModify", found(writeConcernError=CONCERN), finds_and_updates, WriteConcernError),
+]
+
+
+@pytest.mark.parametrize(("name", "reply", "call", "kind"), FAILING)
+async def test_errors_of_executed_writes_stay_encrypted(
+    name: str, reply: Any, call: Callable[[Client], Any], kind: type[OperationFailure]
+) -> None:
+    recorder = Recorder()
+    async with encrypting(event_listeners=[recorder]) as world:
+        if name == "insert":
+            del world.files.documents("keys")[:]  # errors do not need them
+        world.files.server.on(name, reply)
+        with pytest.raises(kind) as caught:
+            await call(world.client)
+    failed = [event.failure for event in recorder.events if isinstance(event, OperationFailedEvent)]
+    assert repr(encrypted_secret()) in repr(caught.value.details)
+    assert SECRET not in "".join(map(str, [caught.value, caught.value.details, *failed]))
+    assert type(caught.value.details) is dict
+
+
+async def test_results_of_a_client_bulk_write_stay_encrypted() -> None:
+    async with encrypting(only_decrypts=True) as world:
+        results = [{**duplicate(), "ok": 0, "idx": index, "n": 0} for index in range(2)]
+        cursor = {"id": 7, "ns": "admin.$cmd.bulkWrite"}
+        world.files.server.on("bulkWrite", {"cursor": {**cursor, "firstBatch": results[:1]}, "nErrors": 2})
+        world.files.server.on("getMore", {"cursor": {**cursor, "id": 0, "nextBatch": results[1:]}})
+        writes = [InsertOne({"_id": number}, namespace="db.people") for number in range(2)]
+        with pytest.raises(ClientBulkWriteException) as caught:
+            await world.client.bulk_write(writes, ordered=False)
+    assert [each["keyValue"]["ssn"] for each in caught.value.write_errors] == [encrypted_secret()] * 2
+    assert SECRET not in str(caught.value)
+
+
+async def test_a_command_returns_its_reply_decrypted_but_for_its_errors() -> None:
+    # After this write concern error, the sender looks for a retry.
+    errors = {"writeConcernError": {**CONCERN, "code": 91}, "errorLabels": ["RetryableWriteError"]}
+    for answer in (found(writeConcernError=CONCERN), found(**errors)):
+        async with encrypting(only_decrypts=True) as world:
+            world.files.server.on("findAndModify", answer)
+            reply = await world.client.db.command("findAndModify", "people", update={"a": 1})
+        assert reply["value"] == {"_id": 1, "ssn": SECRET}
+        assert reply["writeConcernError"] == answer["writeConcernError"]
+
+
+async def without_keys(world: World) -> None:
+    del world.files.documents("keys")[:]
+
+
+async def with_slow_keys(world: World) -> None:
+    world.files.delays["find keys"] = 30
+
+
+@pytest.mark.parametrize("prepare", [without_keys, with_slow_keys])
+async def test_a_write_whose_reply_cannot_be_decrypted_may_have_been_executed(
+    prepare: Callable[[World], Awaitable[None]],
+) -> None:
+    strategy = Strategy(RetryAction.with_duration(0))
+    async with encrypting(only_decrypts=True, timeoutMS=2000, retry_strategy=strategy) as world:
+        await prepare(world)
+        world.files.server.on("findAndModify", found())
+        for call, is_write in ((finds_and_updates, True), (commands, True), (finds_one, False)):
+            with pytest.raises(EncryptionError) as caught:
+                await call(world.client)
+            assert caught.value.may_have_been_executed is is_write
+            assert caught.value.reached_server
+            assert caught.value.attempts == 1
+        assert len(world.files.server.commands("findAndModify")) == 2
+        # The server refused this one, so nothing had to be decrypted.
+        world.files.server.on("findAndModify", {"ok": 0, "code": 13, "errmsg": "no"})
+        with pytest.raises(PyMongoError, match="no") as refused:
+            await finds_and_updates(world.client)
+        assert not refused.value.may_have_been_executed
+
+
+async def test_only_the_caller_s_codec_options_refuse_a_value() -> None:
+    late = DatetimeMS(2**60)
+    async with encrypting(datetime_conversion="DATETIME_MS") as world:
+        world.files.collections["people"] = [{"_id": 1, "at": late}]
+        assert await world.client.db.people.distinct("at") == [late]
+        assert await world.client.db.people.find_one() == {"_id": 1, "at": late}
+
+
+@pytest.mark.parametrize("code", [10107, 13])
+async def test_details_of_errors_are_dicts(code: int) -> None:
+    late = {"at": DatetimeMS(2**60)}
+    async with encrypting(retryWrites=False) as world:
+        world.files.server.on("insert", {"ok": 0, "code": code, "errmsg": "no", "errInfo": late})
+        with pytest.raises(NotPrimaryError if code == 10107 else OperationFailure) as caught:
+            await world.client.db.people.insert_one({})
+        error: Any = caught.value
+        assert type(error.details) is dict
+        assert error.details["errInfo"] == late
+        if code == 10107:
+            assert error.errors == error.details
+            assert type(error.errors) is dict
