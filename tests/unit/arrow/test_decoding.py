@@ -121,17 +121,19 @@ def whole(documents: list[dict[str, Any]]) -> Any:
         [None, [[1]], [[], ["text"], [BIG]]],
     ],
 )
-@pytest.mark.parametrize("piece", [1, 60])
 def test_types_are_inferred_as_if_all_documents_were_in_one_piece(
-    values: list[Any], piece: int, monkeypatch: pytest.MonkeyPatch
+    values: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     documents: list[dict[str, Any]] = [{"before": 1}, *({"a": value} for value in values), {"after": "text"}]
     expected = whole(documents)
-    monkeypatch.setattr(_decoding, "PIECE", piece)
-    in_pieces = decoder().decode(encoded(*documents))
-    decodes = decoder()
-    in_batches = decodes.listed([decodes.decode(encoded(document)) for document in documents])
-    for table in (in_pieces, in_batches):
+    found = []
+    for cut in range(1, len(documents)):
+        decodes = decoder()
+        batches = [decodes.decode(encoded(*part)) for part in (documents[:cut], documents[cut:])]
+        found.append(decodes.listed(batches))
+    monkeypatch.setattr(_decoding, "PIECE", 1)
+    found.append(decoder().decode(encoded(*documents)))
+    for table in found:
         table.validate(full=True)
         assert table.schema == expected.schema
         # Not the tables: extension types with other parameters are equal.
