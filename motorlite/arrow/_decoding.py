@@ -11,7 +11,8 @@ from pymongoarrow.context import PyMongoArrowContext
 
 from motorlite._base.arguments import wrong
 from motorlite.arrow._extra import Schema
-from motorlite.arrow._types import merged_fields, with_whole_structs
+from motorlite.arrow._inference import Inference
+from motorlite.arrow._types import fieldless, fitted, widened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -91,26 +92,47 @@ class Decoder:
 
     def listed(self, tables: list[Any]) -> Any:
         """Return one table with the rows of several, without a copy of those that have all fields."""
-        table = pa.concat_tables([self._known.empty_table(), *tables], promote_options="permissive")
-        return table if self._schema is not None else with_whole_structs(table)
+        if not len(self._known):
+            return fieldless(sum(table.num_rows for table in tables))
+        # pandas needs a chunk of each column. Arrow's empty_table() has no extension types inside documents and lists.
+        empty = fitted(fieldless(0), self._known)
+        return pa.concat_tables([empty, *(fitted(table, self._known) for table in tables)])
 
     def _piece(self, batch: bytes, start: int, end: int) -> Any:
-        if self._schema is not None:
-            return self._table(self._schema, batch, start, end, allow_invalid=self._allow_invalid)
-        table = self._table(None, batch, start, end, allow_invalid=True)
-        fields, agrees = merged_fields(self._known, table.schema)
-        self._known = pa.schema(fields)
-        if agrees:
-            return table
-        # The values of a field with another type than the first one's become null or are converted: the decoder's rule.
-        return self._table(Schema.from_arrow(self._known), batch, start, end, allow_invalid=True)
+        if self._schema is None:
+            return self._inferred(batch, start, end)
+        context = PyMongoArrowContext(
+            self._schema, codec_options=self._codec_options, allow_invalid=self._allow_invalid
+        )
+        self._feed(context, batch, start, end)
+        return context.finish()
 
-    def _table(self, schema: Schema | None, batch: bytes, start: int, end: int, *, allow_invalid: bool) -> Any:
-        context = PyMongoArrowContext(schema, codec_options=self._codec_options, allow_invalid=allow_invalid)
+    def _inferred(self, batch: bytes, start: int, end: int) -> Any:
+        while True:
+            known = self._known
+            inference = Inference(known, self._codec_options)
+            try:
+                self._feed(inference, batch, start, end)
+            except TypeError:
+                # In a field of dates, the decoder takes no value of another type, unless it knew the field before.
+                self._learn(inference.finish())
+                if self._known == known:
+                    raise
+            else:
+                columns = inference.finish()
+                self._learn(columns)
+                return pa.table(columns) if columns else fieldless(sum(1 for _ in pieces(batch, start, end, 0)))
+
+    def _learn(self, columns: dict[str, Any]) -> None:
+        kinds = dict(zip(self._known.names, self._known.types, strict=True))
+        for name, column in columns.items():
+            kinds[name] = widened(kinds.get(name, pa.null()), column.type, name)
+        self._known = pa.schema(list(kinds.items()))
+
+    def _feed(self, context: PyMongoArrowContext | Inference, batch: bytes, start: int, end: int) -> None:
         for first, last in pieces(batch, start, end, SLICE):
             if self._is_stopped:
                 raise Stopped
             context.process_bson_stream(batch[first:last])
             # Hand over the lock now: otherwise the event loop waits 5 ms more, at each read of its socket.
             sleep(0)
-        return context.finish()

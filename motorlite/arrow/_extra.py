@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import warnings
 
-__all__ = ["Schema"]
+__all__ = ["BuilderManager", "Schema"]
 
 try:
     with warnings.catch_warnings():
         # Releases of pyarrow add fields at the end of structures, about which the compiled decoder warns.
         warnings.filterwarnings("ignore", r"pyarrow\.lib\.\w+ size changed", RuntimeWarning)
-        import pymongoarrow.lib  # noqa: F401
+        from pymongoarrow.lib import BuilderManager
     from pymongoarrow.schema import Schema
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(

@@ -47,58 +47,82 @@ def _is_list(kind: Any) -> bool:
     return bool(types.is_list(kind) or types.is_large_list(kind))
 
 
-def merged(known: Any, found: Any) -> tuple[Any, bool]:
-    """Combine the types of earlier documents with those that were inferred from further ones.
+def widened(known: Any, found: Any, name: str) -> Any:
+    """Return the type for earlier values of a field and for further ones.
 
-    The first type of a field decides, as in pymongoarrow: only null becomes any other type, and int32 becomes int64.
-
-    Returns:
-        The type for both, and whether what was decoded as `found` has the values that this type would give.
+    Raises:
+        ValueError: There is none. The decoder sees to it that there is one, except where a name has a dot.
     """
-    if known == found or types.is_null(found):
-        return known, True
+    if types.is_null(found):
+        return known
     if types.is_null(known):
-        return found, True
+        return found
     if types.is_struct(known) and types.is_struct(found):
-        fields, agrees = merged_fields(known, found)
-        return pa.struct(fields), agrees
+        kinds = {field.name: field.type for field in known}
+        for field in found:
+            kinds[field.name] = widened(kinds.get(field.name, pa.null()), field.type, name)
+        return pa.struct(list(kinds.items()))
     if types.is_list(known) and types.is_list(found):
-        item, agrees = merged(known.value_type, found.value_type)
-        return pa.list_(item), agrees
-    if {known, found} == {pa.int32(), pa.int64()}:
-        return pa.int64(), True
-    return known, False
+        return pa.list_(widened(known.value_type, found.value_type, name))
+    # Types of other subtypes of binary data are equal.
+    if known == found and getattr(known, "subtype", None) == getattr(found, "subtype", None):
+        return known
+    if types.is_integer(known) and types.is_integer(found):
+        return pa.int64()
+    raise ValueError(f"the field {name!r} has values of the types {known} and {found}; leave it out with a projection")
 
 
-def merged_fields(known: Any, found: Any) -> tuple[list[Any], bool]:
-    """Combine the fields of two schemas or two structs; see `merged`. New fields follow the known ones."""
-    fields = {field.name: field.type for field in known}
-    all_agree = True
-    for field in found:
-        if field.name in fields:
-            fields[field.name], agrees = merged(fields[field.name], field.type)
-            all_agree = all_agree and agrees
-        else:
-            fields[field.name] = field.type
-    return [pa.field(name, kind) for name, kind in fields.items()], all_agree
-
-
-def with_whole_structs(table: Any) -> Any:
-    """Return a table where a missing struct is one of nulls, as in pymongoarrow, also before the field is known."""
+def fitted(table: Any, schema: Any) -> Any:
+    """Return a table with all fields of a schema, whose types are those of the table, or `widened`."""
+    if table.schema == schema:
+        return table
+    if not len(schema):
+        return table
+    names = set(table.column_names)
     columns = [
-        pa.chunked_array([_whole(chunk) for chunk in column.chunks], column.type)
-        if types.is_struct(column.type)
-        else column
-        for column in table.columns
+        pa.chunked_array([_fitted(chunk, kind) for chunk in table[name].chunks], kind)
+        if name in names
+        else _nulls(table.num_rows, kind)
+        for name, kind in zip(schema.names, schema.types, strict=True)
     ]
-    return pa.Table.from_arrays(columns, schema=table.schema)
+    return pa.Table.from_arrays(columns, schema=schema)
 
 
-def _whole(array: Any) -> Any:
-    if not types.is_struct(array.type) or not array.type.num_fields:
+def _fitted(array: Any, kind: Any) -> Any:
+    if array.type == kind:
         return array
-    children = [_whole(array.field(index)) for index in range(array.type.num_fields)]
-    return pa.StructArray.from_arrays(children, fields=list(array.type))
+    if types.is_null(array.type):
+        return _nulls(len(array), kind)
+    if types.is_struct(kind):
+        own = dict(zip([field.name for field in array.type], array.flatten(), strict=True))
+        children = [
+            _fitted(own[field.name], field.type) if field.name in own else _nulls(len(array), field.type)
+            for field in kind
+        ]
+        return pa.StructArray.from_arrays(children, fields=list(kind))
+    if types.is_list(kind):
+        missing = array.is_null() if array.null_count else None
+        return pa.ListArray.from_arrays(array.offsets, _fitted(array.values, kind.value_type), type=kind, mask=missing)
+    return array.cast(kind)
+
+
+def _nulls(count: int, kind: Any) -> Any:
+    # A missing document is one of nulls, as in pymongoarrow.
+    if not types.is_struct(kind):
+        return pa.nulls(count, kind)
+    if not kind.num_fields:
+        return empty_documents(count)
+    return pa.StructArray.from_arrays([_nulls(count, field.type) for field in kind], fields=list(kind))
+
+
+def empty_documents(count: int) -> Any:
+    """Return documents without any field."""
+    return pa.StructArray.from_buffers(pa.struct([]), count, [None])
+
+
+def fieldless(count: int) -> Any:
+    """Return a table without columns that has rows."""
+    return pa.table({"": pa.nulls(count)}).select([])
 
 
 def stored(kind: Any, name: str, *, converts: bool) -> Any:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from bson.codec_options import TypeEncoder, TypeRegistry
 from bson.decimal128 import Decimal128
 from bson.raw_bson import RawBSONDocument
+from pyarrow.compute import CastOptions
 from pymongoarrow.errors import ArrowWriteError
 from pymongoarrow.result import ArrowWriteResult
 
@@ -73,12 +74,24 @@ def table_of(tabular: Any, *, exclude_none: bool) -> Any:
 
 
 def storable(table: Any, *, converts: bool) -> Any:
-    """Return a table with types that BSON has; see `stored`."""
+    """Return a table with types that BSON has; see `stored`.
+
+    Raises:
+        ValueError: BSON has no such type, or a value is too large for the type that BSON has.
+    """
     columns = []
     for name, column in zip(table.column_names, table.columns, strict=True):
         kind = stored(column.type, name, converts=converts)
-        columns.append(column if kind == column.type else column.cast(kind, safe=False))
+        columns.append(column if kind == column.type else _cast(name, column, kind))
     return pa.Table.from_arrays(columns, names=table.column_names)
+
+
+def _cast(name: str, column: Any, kind: Any) -> Any:
+    # Dates lose what is finer than BSON's milliseconds. Any other value stays what it is, or is an error.
+    try:
+        return column.cast(options=CastOptions(target_type=kind, allow_time_truncate=True))
+    except pa.ArrowInvalid as error:
+        raise ValueError(f"a value of column {name!r} cannot be stored as {kind}: {error}") from error
 
 
 class Rows:

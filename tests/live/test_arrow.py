@@ -138,6 +138,23 @@ async def test_the_first_type_decides_and_integers_widen(coll: Any) -> None:
     assert table["c"].to_pylist() == [{"x": None}] * 3_000 + [{"x": 1}] * 3_000
 
 
+async def test_batches_that_differ(coll: Any) -> None:
+    values: list[Any] = [None, {"id": ObjectId()}, "text", {"list": [Code("f()")]}]
+    documents = [{"_id": number, "a": value} for number, value in enumerate(values)]
+    await coll.insert_many([*documents, {"_id": 4}, {"_id": 5}])
+    expected = [{"id": None, "list": None} | (value if isinstance(value, dict) else {}) for value in [*values, {}, {}]]
+    options: Any = {"sort": {"_id": 1}, "projection": {"_id": False, "a": True}, "batch_size": 1}
+    assert (await arrow.find_arrow(coll, **options))["a"].to_pylist() == expected
+    assert len(await arrow.find_pandas(coll, **options)) == 6
+    assert len(await arrow.find_polars(coll, **options)) == 6
+    batches = [
+        batch async for batch in arrow.find_arrow_batches(coll, {"_id": {"$gt": 2}}, **options | {"sort": {"_id": -1}})
+    ]
+    assert [(batch.num_rows, batch.num_columns) for batch in batches] == [(1, 0), (1, 0), (1, 1)]
+    empty = await arrow.find_arrow(coll, {"_id": 9}, schema={"a": {"id": ObjectId, "list": [Code]}})
+    assert (empty.num_rows, len(empty.to_pandas())) == (0, 0)
+
+
 async def test_an_empty_result(coll: Any) -> None:
     assert await arrow.find_arrow(coll, schema=SCHEMA) == SCHEMA.to_arrow().empty_table()
     assert (await arrow.find_arrow(coll)).num_rows == 0

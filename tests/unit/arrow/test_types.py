@@ -7,9 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pymongoarrow.types import ObjectIdType
+from pymongoarrow.types import BinaryType, ObjectIdType
 
-from motorlite.arrow._types import merged, merged_fields, projection, stored, with_whole_structs
+from motorlite.arrow._types import empty_documents, fieldless, fitted, projection, stored, widened
 
 STRUCT = pa.struct([("x", pa.int32())])
 WIDER = pa.struct([("x", pa.int64()), ("y", pa.string())])
@@ -31,38 +31,73 @@ def test_a_schema_asks_for_its_fields_and_no_others(fields: Any, expected: dict[
 
 
 @pytest.mark.parametrize(
-    ("known", "found", "expected", "agrees"),
+    ("known", "found", "expected"),
     [
-        (pa.int32(), pa.int32(), pa.int32(), True),
-        (pa.int32(), pa.null(), pa.int32(), True),
-        (pa.null(), STRUCT, STRUCT, True),
-        (pa.int32(), pa.int64(), pa.int64(), True),
-        (pa.int64(), pa.int32(), pa.int64(), True),
-        (pa.int64(), pa.float64(), pa.int64(), False),
-        (pa.string(), STRUCT, pa.string(), False),
-        (STRUCT, WIDER, WIDER, True),
-        (pa.list_(pa.int32()), pa.list_(pa.int64()), pa.list_(pa.int64()), True),
-        (pa.list_(pa.int32()), pa.list_(pa.string()), pa.list_(pa.int32()), False),
-        (STRUCT, pa.struct([("x", pa.string())]), STRUCT, False),
+        (pa.int32(), pa.int32(), pa.int32()),
+        (pa.int32(), pa.null(), pa.int32()),
+        (pa.null(), STRUCT, STRUCT),
+        (pa.int32(), pa.int64(), pa.int64()),
+        (pa.int64(), pa.int32(), pa.int64()),
+        (ObjectIdType(), ObjectIdType(), ObjectIdType()),
+        (STRUCT, WIDER, WIDER),
+        (WIDER, STRUCT, WIDER),
+        (pa.struct([]), STRUCT, STRUCT),
+        (pa.list_(pa.null()), pa.list_(STRUCT), pa.list_(STRUCT)),
+        (pa.list_(pa.int32()), pa.list_(pa.int64()), pa.list_(pa.int64())),
     ],
 )
-def test_the_first_type_decides_but_null_and_int32_give_way(
-    known: Any, found: Any, expected: Any, agrees: bool
-) -> None:
-    assert merged(known, found) == (expected, agrees)
+def test_null_int32_and_documents_give_way(known: Any, found: Any, expected: Any) -> None:
+    assert widened(known, found, "a") == expected
 
 
-def test_new_fields_follow_the_known_ones() -> None:
-    known, found = pa.schema([("b", pa.int32())]), pa.schema([("a", pa.string()), ("b", pa.bool_())])
-    assert merged_fields(known, found) == ([pa.field("b", pa.int32()), pa.field("a", pa.string())], False)
+@pytest.mark.parametrize(
+    ("known", "found"),
+    [
+        (pa.int64(), pa.float64()),
+        (pa.string(), STRUCT),
+        (ObjectIdType(), pa.string()),
+        (BinaryType(5), BinaryType(6)),
+        (pa.list_(pa.int32()), pa.list_(pa.string())),
+        (STRUCT, pa.struct([("x", BinaryType(5))])),
+    ],
+)
+def test_types_without_a_common_one_are_an_error_that_names_the_field(known: Any, found: Any) -> None:
+    with pytest.raises(ValueError, match=r"'a\.b'"):
+        widened(known, found, "a.b")
 
 
-def test_a_missing_struct_is_one_of_nulls() -> None:
-    first, second = pa.table({"b": [1]}), pa.table({"a": [{"x": {"y": 1}}], "b": [2]})
-    joined = pa.concat_tables([first, second], promote_options="permissive")
-    assert with_whole_structs(joined).to_pylist() == [{"b": 1, "a": {"x": {"y": None}}}, {"b": 2, "a": {"x": {"y": 1}}}]
-    empty = pa.array([None], pa.struct([]))
-    assert with_whole_structs(pa.table({"a": empty})).to_pylist() == [{"a": None}]
+def test_a_table_gets_the_fields_of_a_schema() -> None:
+    ids = pa.array([b"x" * 12], pa.binary(12)).cast(ObjectIdType())
+    wide = pa.struct([("id", ObjectIdType()), ("deeper", pa.struct([("y", ObjectIdType())])), ("n", pa.int64())])
+    table = pa.table(
+        {
+            "s": pa.StructArray.from_arrays([ids, pa.array([1], pa.int32())], names=["id", "n"]),
+            "l": pa.array([[{"n": 1}, None]], pa.list_(pa.struct([("n", pa.int32())]))),
+            "nothing": pa.array([None], pa.list_(pa.null())),
+            "null": pa.nulls(1),
+        }
+    )
+    kinds = [("s", wide), ("l", pa.list_(wide)), ("nothing", pa.list_(wide)), ("null", wide), ("new", wide)]
+    found = fitted(table, pa.schema(kinds))
+    found.validate(full=True)
+    nulls = {"id": None, "deeper": {"y": None}, "n": None}
+    assert found.schema == pa.schema(kinds)
+    assert found.to_pylist() == [
+        {
+            "s": {**nulls, "id": ids[0].as_py(), "n": 1},
+            "l": [{**nulls, "n": 1}, nulls],
+            "nothing": None,
+            "null": nulls,
+            "new": nulls,
+        }
+    ]
+
+
+def test_rows_without_fields() -> None:
+    kind = pa.schema([("a", pa.int32()), ("b", pa.struct([]))])
+    assert fitted(fieldless(2), kind).to_pylist() == [{"a": None, "b": {}}] * 2
+    assert fieldless(2).num_rows == fitted(fieldless(2), pa.schema([])).num_rows == 2
+    assert empty_documents(2).to_pylist() == [{}, {}]
 
 
 @pytest.mark.parametrize(

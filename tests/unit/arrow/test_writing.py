@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
+from datetime import datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -59,6 +60,27 @@ def test_what_cannot_be_inserted() -> None:
         table_of([{"a": 1}], exclude_none=False)
     with pytest.raises(ValueError, match="column 'a'"):
         storable(pa.table({"a": pa.array([1], pa.int8())}), converts=False)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([1, 2**63], pa.uint64()),
+        pa.array([{"n": 2**64 - 1}], pa.struct([("n", pa.uint64())])),
+        pa.array([[2**63 + 5]], pa.list_(pa.uint64())),
+        pa.array([2**63], pa.uint64()).dictionary_encode(),
+        pa.array([2**62], pa.timestamp("s")),
+    ],
+)
+def test_a_value_too_large_for_bson_is_refused_and_no_other_one_stored(column: Any) -> None:
+    with pytest.raises(ValueError, match="column 'a'"):
+        storable(pa.table({"a": column}), converts=True)
+
+
+def test_the_largest_values_are_stored_and_dates_lose_only_what_is_finer_than_milliseconds() -> None:
+    kind = pa.struct([("n", pa.uint64()), ("at", pa.timestamp("us"))])
+    table = storable(pa.table({"a": pa.array([{"n": 2**63 - 1, "at": 1_234_567}], kind)}), converts=True)
+    assert table["a"].to_pylist() == [{"n": 2**63 - 1, "at": datetime(1970, 1, 1, 0, 0, 1, 234_000)}]
 
 
 @pytest.mark.parametrize("codecs", [[], [DecimalEncoder()]])
