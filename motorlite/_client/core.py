@@ -442,15 +442,16 @@ class Core:
         and kills open cursors, each as soon as no operation uses it.
         """
         if self._is_closed:
-            self._has_lost_loop = False  # closed late, but closed
-            if self._encryption is not None:
-                self._encryption.erase_keys()
+            if self._has_lost_loop:
+                self._has_lost_loop = False  # closed late, but closed
+                self._erase_keys()
             if self._runtime is not None and not self._has_forked and self._runtime.is_current():
                 await self._background.join(grace)
             return
         if self._runtime is None or self._has_forked:
             # After a fork, the parent still owns and uses the sockets and sessions.
             self._is_closed = True
+            self._erase_keys()
             return
         if not self._runtime.is_current():
             self._refuse()
@@ -467,6 +468,10 @@ class Core:
             finally:  # not later: on trio, a cancelled task cannot wait even for what is there
                 if self._encryption is not None:
                     await self._encryption.close(grace)
+
+    def _erase_keys(self) -> None:
+        if self._encryption is not None:
+            self._encryption.erase_keys()
 
     async def _end_sessions(self) -> None:
         """End the server sessions (driver sessions specification, "endSessions"). Best effort: errors are ignored."""

@@ -13,7 +13,8 @@ from bson.raw_bson import RawBSONDocument
 from motorlite._encryption.inner import inner_client
 from motorlite._net.processes import start_detached
 from motorlite._options.options import client_options
-from motorlite.errors import AutoReconnect
+from motorlite._wire.documents import decode_details
+from motorlite.errors import AutoReconnect, PyMongoError
 from motorlite.retry import RetryAction, RetryStrategy
 
 if TYPE_CHECKING:
@@ -77,7 +78,11 @@ class Mongocryptd:
 
     async def _marked(self, database: str, document: dict[str, Any], strategy: RetryStrategy | None = None) -> bytes:
         marking = self._client[database].with_options(retry_strategy=strategy)
-        reply = await marking.command(document, codec_options=_EXACT)
+        try:
+            reply = await marking.command(document, codec_options=_EXACT)
+        except PyMongoError as error:
+            decode_details(error)
+            raise
         return bytes(reply.raw)
 
     async def _start(self) -> None:

@@ -14,7 +14,7 @@ from bson.raw_bson import RawBSONDocument
 from motorlite._base.values import Progress
 from motorlite._execution.sender import Sender
 from motorlite._operations.contract import Command
-from motorlite._wire.documents import LENIENT, decode_reply
+from motorlite._wire.documents import LENIENT, decode_details, decode_reply
 from motorlite.errors import InvalidOperation, PyMongoError
 
 if TYPE_CHECKING:
@@ -91,14 +91,6 @@ def _without(names: Collection[str], document: RawBSONDocument) -> bytes:
     return bson.encode({name: value for name, value in document.items() if name not in names}, codec_options=_RAW)
 
 
-def _decode_details(error: PyMongoError) -> None:
-    """Make a dict of the server's reply, or the part of it, that an error has."""
-    for name in ("_details", "details", "errors"):
-        found = vars(error).get(name)
-        if isinstance(found, RawBSONDocument):
-            setattr(error, name, bson.decode(found.raw, LENIENT))
-
-
 def _has_results_of_client_bulk_write(operation: Operation[Any]) -> bool:
     """Whether errors of single writes are among the documents of the reply's cursor."""
     return operation.name == "bulkWrite" or (
@@ -129,7 +121,7 @@ class EncryptingSender(Sender):
         try:
             reply = await super().send(run, attempt, server, connection, topology)
         except PyMongoError as error:
-            _decode_details(error)
+            decode_details(error)
             standing, attempt.reply = attempt.reply, None
             if standing is not None:
                 attempt.reply = await self._decrypted(operation, attempt, connection, standing, run.call.deadline)

@@ -7,14 +7,13 @@ connection in. Further commands use it without selecting a server. The owner of 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from motorlite._connection.handshake import Purpose
 from motorlite.errors import AutoReconnect
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from motorlite._connection.connection import Connection
     from motorlite._operations.contract import Operation
     from motorlite._topology.topology import Server
@@ -60,7 +59,7 @@ class PinnedConnection:
         if isinstance(killed, list):
             self._cursors.difference_update(one for one in killed if isinstance(one, int))
         cursor = reply.get("cursor")
-        if isinstance(cursor, dict) and isinstance(cursor_id := cursor.get("id"), int):
+        if isinstance(cursor, Mapping) and isinstance(cursor_id := cursor.get("id"), int):
             self._cursors.discard(used)
             if cursor_id:
                 self._cursors.add(cursor_id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from motorlite._base.error_documents import (
@@ -30,8 +31,6 @@ from motorlite.errors import (
 from motorlite.read_preferences import ReadPreference
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from motorlite._base.values import Document
     from motorlite._connection.connection import Connection
     from motorlite._operations.contract import Operation
@@ -221,7 +220,7 @@ class Part:
     def learn(self, reply: Mapping[str, Any]) -> None:
         """Learn the recovery token and the open cursors from a reply with ``ok: 1``."""
         token = reply.get("recoveryToken")
-        if isinstance(token, dict):
+        if isinstance(token, Mapping):
             self._transaction.recovery_token = token
         if self.pin is not None:
             self.pin.learn(self.operation.cursor_id, reply)

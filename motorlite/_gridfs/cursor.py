@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 from motorlite._api.cursors.cursor import AsyncCursor
 from motorlite._api.handles import AsyncCollection
 from motorlite._base.arguments import instance
+from motorlite._gridfs.files import checked_file
 from motorlite._gridfs.grid_out import AsyncGridOut
 from motorlite._gridfs.store import Store, check_session
 
@@ -100,7 +101,8 @@ class AsyncGridOutCursor(AsyncCursor[Any]):
         return None if documents is None else [self._file_of(document) for document in documents]
 
     def _file_of(self, document: Mapping[str, Any]) -> AsyncGridOut:
-        return AsyncGridOut._make(self._store, self._session, file=document, deadline=self._store.lifetime())
+        file = checked_file(document)
+        return AsyncGridOut._make(self._store, self._session, file=file, deadline=self._store.lifetime())
 
     def clone(self) -> Self:
         """Return a new cursor with the same query, not yet run."""

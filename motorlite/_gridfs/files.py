@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
+from bson.dbref import DBRef
 from bson.decimal128 import Decimal128
 from bson.int64 import Int64
 from bson.regex import Regex
@@ -84,6 +85,18 @@ def this_upload(file: Mapping[str, Any]) -> Document:
 
 # That of a 64-bit integer. A Decimal128 can be a number of thousands of digits.
 _LARGEST: Final = 2**63 - 1
+
+
+def checked_file(found: Any) -> Mapping[str, Any]:
+    """Return the document of a file.
+
+    Raises:
+        CorruptGridFile: It has `$ref` and `$id`, and so is a DBRef.
+    """
+    if isinstance(found, DBRef):
+        raise CorruptGridFile(f"what the collection of files has is a reference: {found!r}")
+    file: Mapping[str, Any] = found
+    return file
 
 
 class Layout:

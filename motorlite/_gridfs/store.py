@@ -14,7 +14,7 @@ from motorlite._api.turns import Turns, give_way
 from motorlite._base.arguments import converted
 from motorlite._base.deadline import NO_DEADLINE
 from motorlite._gridfs.errors import NoFile
-from motorlite._gridfs.files import CHUNKS_INDEX, FILES_INDEX, among, equal, has_index, revision_order
+from motorlite._gridfs.files import CHUNKS_INDEX, FILES_INDEX, among, checked_file, equal, has_index, revision_order
 from motorlite.errors import AutoReconnect, ConfigurationError, InvalidOperation, PyMongoError
 from motorlite.read_concern import ReadConcern
 from motorlite.read_preferences import ReadPreference
@@ -151,8 +151,7 @@ class Store:
         found = await self.files.find_one({"_id": equal(file_id)}, session=session)
         if found is None:
             raise NoFile(f"{self.files.full_name} has no file with the id {file_id!r}")
-        file: Mapping[str, Any] = found
-        return file
+        return checked_file(found)
 
     async def find_revision(
         self, query: Mapping[str, Any], revision: int, session: AsyncClientSession | None
@@ -170,8 +169,7 @@ class Store:
             if skip and await self.files.find_one(query, {"_id": 1}, session=session) is not None:
                 raise NoFile(f"{where} revision {revision} of the file with {_described(query)}")
             raise NoFile(f"{where} file with {_described(query)}")
-        file: Mapping[str, Any] = found
-        return file
+        return checked_file(found)
 
     async def delete(self, file_id: Any, session: AsyncClientSession | None) -> bool:
         """Delete a file and then its chunks. Return whether there was such a file.

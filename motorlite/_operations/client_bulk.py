@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import bson
 from bson.codec_options import DEFAULT_CODEC_OPTIONS, CodecOptions
+from bson.dbref import DBRef
 
 from motorlite._base.arguments import check_list, check_mapping, check_replacement, check_update
 from motorlite._base.values import estimated_size, format_address
@@ -421,6 +422,8 @@ class ClientBulkResult:
         if self._left < 0:
             raise ProtocolError(f"the server sent a malformed reply: more than {count} results of {count} operations")
         for done, result in enumerate(results, 1):
+            if isinstance(result, DBRef):
+                raise ProtocolError("the server sent a malformed reply: a result is a reference")
             position = number(result, "idx")
             if position >= count:
                 raise ProtocolError(

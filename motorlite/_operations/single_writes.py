@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar
 
 import bson
 from bson.codec_options import DEFAULT_CODEC_OPTIONS
+from bson.dbref import DBRef
 
 from motorlite._base.arguments import check_list, check_mapping, check_replacement, check_update
 from motorlite._base.values import estimated_size
@@ -377,7 +378,7 @@ class FindAndModify(DocumentWrite["_Document | None"], Generic[_Document]):
         if "writeErrors" in reply or "writeConcernError" in reply:
             check_write(reply)
         value: _Document | None = reply.get("value")
-        if value is not None:
+        if value is not None and not isinstance(value, DBRef):  # as which `bson` decodes some documents
             document(reply, "value")
         return value
 

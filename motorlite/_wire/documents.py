@@ -13,6 +13,7 @@ refuses ObjectIds and decimals, and binary data gets the wrong type. So it gets 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from struct import Struct
 from struct import error as StructError
 from typing import TYPE_CHECKING, Any, Final
@@ -27,7 +28,9 @@ from motorlite._base.values import DocumentView, EncodedDocuments, RawBatch
 from motorlite.errors import ProtocolError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
+
+    from motorlite.errors import PyMongoError
 
     _Encode = Callable[[Mapping[str, Any], bool, CodecOptions[Any]], bytes]
     _Decode = Callable[[bytes | bytearray | memoryview, CodecOptions[Any]], dict[str, Any]]
@@ -40,6 +43,7 @@ _DEFAULT_FOR_ENCODING = DEFAULT_CODEC_OPTIONS.with_options(document_class=RawBSO
 LENIENT = CodecOptions[dict[str, Any]](
     datetime_conversion=DatetimeConversion.DATETIME_AUTO, unicode_decode_error_handler="replace"
 )
+_RAW = CodecOptions(document_class=RawBSONDocument, datetime_conversion=DatetimeConversion.DATETIME_AUTO)
 
 
 _SAMPLE = {"number": 1, "id": ObjectId(bytes(12)), "data": b"data"}
@@ -171,6 +175,15 @@ def decode_reply(
                 raise InvalidBSON(str(error)) from error
             raise
         raise ProtocolError(f"the server sent a reply that is not valid BSON: {error}") from error
+
+
+def decode_details(error: PyMongoError) -> None:
+    """Make plain documents of the raw reply, or the part of it, that an error has."""
+    for name in ("_details", "details", "errors"):
+        found = vars(error).get(name)
+        if isinstance(found, Mapping):
+            raw = found.raw if isinstance(found, RawBSONDocument) else bson.encode(found, codec_options=_RAW)
+            setattr(error, name, bson.decode(raw, LENIENT))
 
 
 def plain_options(codec_options: CodecOptions[Any]) -> CodecOptions[Any]:

@@ -14,7 +14,7 @@ import pytest
 from bson.binary import Binary
 from bson.datetime_ms import DatetimeMS
 
-from motorlite import InsertOne, call_options, timeout
+from motorlite import AsyncMongoClient, InsertOne, call_options, timeout
 from motorlite.encryption import Algorithm
 from motorlite.encryption_options import AutoEncryptionOpts
 from motorlite.errors import (
@@ -174,6 +174,43 @@ async def test_a_cancelled_close_leaves_nothing_open() -> None:
         if not is_cancelled:
             break
     assert point > 2
+
+
+async def test_a_second_close_leaves_the_keys_to_operations_in_flight() -> None:
+    async with encrypting() as world:
+        await decrypts(world)
+        world.files.delays["find people"] = 1
+        found: list[Any] = []
+
+        async def read() -> None:
+            found.append(await world.client.db.people.find_one({}))
+
+        async with anyio.create_task_group() as group:
+            for work in (read, world.client.close, world.client.close):
+                group.start_soon(work)
+                await anyio.sleep(0.2)
+        assert [each["ssn"] for each in found] == [SECRET]
+        encryption: Any = world.client._core._encryption
+        assert encryption._library._is_closed
+
+
+async def test_closing_an_unused_client_erases_its_keys() -> None:
+    options = AutoEncryptionOpts(PROVIDERS, KEYS, bypass_auto_encryption=True)
+    client: AsyncMongoClient[Any] = AsyncMongoClient(auto_encryption_opts=options)
+    await client.close()
+    encryption: Any = client._core._encryption
+    assert encryption._library._is_closed
+
+
+async def test_what_a_transaction_learns() -> None:
+    async with encrypting() as world, world.client.start_session() as session:
+        world.files.server.on("insert", {"n": 1, "recoveryToken": {"shard": 1}})
+        await session.start_transaction()
+        await world.client.db.people.insert_one({"ssn": SECRET}, session=session)
+        token = session._state.started_transaction().recovery_token
+        assert token is not None
+        assert {**token} == {"shard": 1}
+        await session.abort_transaction()
 
 
 async def slow_keys(world: World) -> None:

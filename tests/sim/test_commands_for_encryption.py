@@ -13,6 +13,7 @@ from motorlite.encryption_options import AutoEncryptionOpts
 from motorlite.errors import AdmissionError, EncryptionError, PyMongoError
 from motorlite.overload import WaitQueue
 from motorlite.retry import SpecificationRetry
+from motorlite.testing.scripted import failure
 from tests.support.clients import make_client, scripted_client
 from tests.support.data_keys import (
     KEYS,
@@ -161,14 +162,21 @@ async def test_a_refused_look_up_is_not_a_refused_operation() -> None:
 
 
 async def test_the_strategy_of_a_block_is_not_asked() -> None:
-    async with vault() as (_, _, encryption):
+    async with vault() as (files, client, encryption):
+        asked: list[Any] = []
 
         class Strategy(SpecificationRetry):
             def retry_after(self, *given: Any) -> Any:
-                raise AssertionError(given)
+                asked.append(given)
+                return super().retry_after(*given)
 
         with call_options(retry_strategy=Strategy()):
-            assert await encryption.get_key(key_id())
+            # The specifications repeat this once.
+            files.server.on("find", failure(6))
+            for read, is_asked in ((lambda: encryption.get_key(key_id()), False), (client.db.keys.find_one, True)):
+                with pytest.raises(PyMongoError):
+                    await read()
+                assert bool(asked) == is_asked
 
 
 async def test_one_time_limit_covers_the_whole_call() -> None:

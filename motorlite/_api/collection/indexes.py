@@ -367,7 +367,8 @@ class AsyncCollection(CollectionBase[DocumentT]):
         operation = Drop(*self._names, write_concern=write_concern, comment=comment)
         fields = encrypted_fields or self._core.encrypted_fields(*self._names)
         if not fields and self._core.options.auto_encryption_opts is not None:
-            fields = (await self._found(comment, call)).get("encryptedFields")
+            found = await self._found(comment, call)
+            fields = document(found, "encryptedFields") if found.get("encryptedFields") is not None else None
         if fields:
             from motorlite._operations.encrypted_collections import removal
 

@@ -54,21 +54,19 @@ class AsyncCommandCursor(BatchedCursor[DocumentT]):
         self._make_operation = make_operation
         # Error codes with which the server reports that there is nothing to list.
         self._means_empty = means_empty
-        # Until the command of a pipeline that writes is sent.
-        self._must_run = False
+        # What the pipeline reads, if it writes; empty once its command is sent.
+        self._must_run = ""
 
-    def __del__(self) -> None:
-        # A coroutine warns likewise. The attribute is missing if the constructor raised.
-        if getattr(self, "_must_run", False) and not self._is_closed:
-            warnings.warn(
-                "an aggregate() with $out or $merge was never run: await its cursor", RuntimeWarning, 1, source=self
-            )
+    def __del__(self, warn: Callable[..., None] = warnings.warn) -> None:
+        # A coroutine warns likewise. The attribute is missing if the constructor raised, and the modules may be gone.
+        if getattr(self, "_must_run", "") and not self._is_closed:
+            warn(f"aggregate() of {self._must_run}, which writes, was never run: await its cursor", RuntimeWarning, 1)
 
     def _first_operation(self) -> Operation[CursorReply]:
         return self._make_operation()
 
     async def _open(self) -> None:
-        self._must_run = False
+        self._must_run = ""
         try:
             await super()._open()
         except OperationFailure as error:
@@ -247,5 +245,6 @@ def aggregation(
         return AggregateWrite(*names, stages, write_concern=settings.write_concern, **given)
 
     cursor = kind(core, session, limits, settings.codec_options, get_more, settings.call_options, make)
-    cursor._must_run = is_write
+    if is_write and not fields.get("explain"):
+        cursor._must_run = ".".join(filter(None, names))
     return cursor

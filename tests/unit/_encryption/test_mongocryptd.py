@@ -8,6 +8,7 @@ import bson
 import pytest
 
 from motorlite._encryption.mongocryptd import Mongocryptd
+from motorlite.errors import OperationFailure
 
 pytestmark = pytest.mark.anyio
 
@@ -27,7 +28,19 @@ class Client:
 
     async def command(self, document: Any, codec_options: Any) -> Any:
         self.sent.append(bson.encode(document, codec_options=codec_options))
-        return bson.decode(self._reply, codec_options)
+        reply: Any = bson.decode(self._reply, codec_options)
+        if not reply["ok"]:
+            raise OperationFailure("no", 13, reply)
+        return reply
+
+
+async def test_the_details_of_its_errors_are_plain_documents() -> None:
+    reply = {"ok": 0, "code": 13, "errInfo": {"a": [{"b": 1}]}}
+    mongocryptd: Any = Mongocryptd.__new__(Mongocryptd)
+    mongocryptd._was_started, mongocryptd._client = True, Client(bson.encode(reply))
+    with pytest.raises(OperationFailure) as caught:
+        await mongocryptd.mark("db", bson.encode({"insert": "people"}))
+    assert (caught.value.details, type(caught.value.details["errInfo"])) == (reply, dict)
 
 
 async def test_documents_pass_as_they_are() -> None:

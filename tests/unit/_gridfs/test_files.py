@@ -12,6 +12,7 @@ from unittest.mock import patch
 
 import pytest
 from bson.binary import Binary
+from bson.dbref import DBRef
 from bson.decimal128 import Decimal128
 from bson.int64 import Int64
 from bson.regex import Regex
@@ -19,7 +20,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from motorlite._gridfs import files
-from motorlite._gridfs.files import CHUNKS_INDEX, Content, Layout, Lines, Piece, equal, has_index, layout_of
+from motorlite._gridfs.files import (
+    CHUNKS_INDEX,
+    Content,
+    Layout,
+    Lines,
+    Piece,
+    checked_file,
+    equal,
+    has_index,
+    layout_of,
+)
 from motorlite.gridfs import AsyncGridOut, CorruptGridFile
 from tests.support.fake_core import fake_client
 
@@ -239,3 +250,10 @@ def test_enough_lines(pieces: list[bytes], enough: int) -> None:
             break
     assert lines.all() == expected
     assert taken == sum(map(len, expected))
+
+
+def test_a_document_that_is_a_reference_is_no_file() -> None:
+    file = {"_id": 1, "length": 0}
+    assert checked_file(file) is file
+    with pytest.raises(CorruptGridFile, match=r"^what the collection of files has is a reference: DBRef\('c', 1\)$"):
+        checked_file(DBRef("c", 1))

@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from bson.dbref import DBRef
 
 from motorlite._operations.client_bulk import ClientBulkResult, statement_of
 from motorlite._operations.slices import all_at_once
@@ -134,9 +135,10 @@ def test_an_error_between_two_batches() -> None:
         {"ok": 1, "idx": 1, "n": 1, "nModified": []},
         {"ok": 1, "idx": 1, "n": 1, "upserted": 5},
         {"ok": 1, "idx": 1, "n": 1, "upserted": {}},
+        DBRef("c", 1),
     ],
 )
-def test_malformed_results(wrong: dict[str, Any]) -> None:
+def test_malformed_results(wrong: Any) -> None:
     found = result(is_verbose=True)
     found.merge({}, 2)
     with pytest.raises(ProtocolError):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from bson.codec_options import CodecOptions
+from bson.dbref import DBRef
 from bson.int64 import Int64
 from bson.raw_bson import RawBSONDocument
 
@@ -572,6 +573,12 @@ def test_no_indexes() -> None:
 def test_wrong_arguments_of_find_and_modify(query: Any, options: dict[str, Any], expected: type[Exception]) -> None:
     with pytest.raises(expected):
         FindAndModify("db", "coll", query, **options)
+
+
+def test_find_and_modify_returns_a_reference() -> None:
+    found = DBRef("c", 1)  # a stored document with $ref and $id
+    operation: FindAndModify[Any] = FindAndModify("db", "coll", {})
+    assert operation.parse({"value": found}) is found
 
 
 # --- replies ---

@@ -31,8 +31,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from motorlite._wire import documents
-from motorlite._wire.documents import decode_reply, encode, encode_small
-from motorlite.errors import ProtocolError
+from motorlite._wire.documents import decode_details, decode_reply, encode, encode_small
+from motorlite.errors import OperationFailure, ProtocolError
 
 UUID = uuid.UUID("00112233-4455-6677-8899-aabbccddeeff")
 DATE = datetime.datetime(2020, 2, 29, 12, 0, 0, 123_000)
@@ -429,3 +429,12 @@ def test_what_holds_a_reply_does_not_matter(form: Any, options: CodecOptions[Any
     data = bson.encode({"cursor": {"firstBatch": [DOCUMENT]}, "ok": 1, **DOCUMENT})
     for fields in ({"cursor": {"firstBatch": 1}}, {}, None):
         assert_same(decode_reply(form(data), options, fields), decode_reply(data, options, fields))
+
+
+@pytest.mark.parametrize("around", [lambda raw: raw, lambda raw: {**raw, "errorLabels": ["Label"]}])
+def test_details_are_plain_documents(around: Any) -> None:
+    raw = RawBSONDocument(bson.encode({"errInfo": {"a": [{"b": 1}]}}))
+    error = OperationFailure("no", 1, around(raw))
+    decode_details(error)
+    assert error.details["errInfo"] == {"a": [{"b": 1}]}
+    assert type(error.details["errInfo"]) is type(error.details["errInfo"]["a"][0]) is dict

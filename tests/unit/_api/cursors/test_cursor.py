@@ -65,10 +65,11 @@ async def test_the_distinct_values_of_raw_batches_are_decoded(coll: Collection, 
 
 
 @pytest.mark.parametrize("stage", ["$out", "$merge", "$match"])
-@pytest.mark.parametrize("end", ["dropped", "run", "failed", "closed"])
+@pytest.mark.parametrize("end", ["dropped", "explained", "run", "failed", "closed"])
 async def test_a_write_that_was_never_run(coll: Collection, core: FakeCore, stage: str, end: str) -> None:
-    cursor: motorlite.AsyncCommandCursor[Any] | None = coll.aggregate([{stage: {}}])
-    assert cursor is not None
+    cursor: motorlite.AsyncCommandCursor[Any] | None
+    options: dict[str, Any] = {"explain": True} if end == "explained" else {}
+    cursor = coll.aggregate([{stage: {}}], **options)
     if end == "run":
         core.reply(batch([]))
         await cursor
@@ -84,7 +85,7 @@ async def test_a_write_that_was_never_run(coll: Collection, core: FakeCore, stag
         gc.collect()
     is_lost = end == "dropped" and stage != "$match"
     assert [str(one.message) for one in caught if one.category is RuntimeWarning] == [
-        "an aggregate() with $out or $merge was never run: await its cursor"
+        "aggregate() of app.things, which writes, was never run: await its cursor"
     ] * is_lost
 
 
