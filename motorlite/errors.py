@@ -477,8 +477,8 @@ class EncryptionError(PyMongoError):
         self.__cause__ = cause
         if isinstance(cause, PyMongoError):
             # Whether and when to try again, which is asked of the error that was raised.
-            self.may_have_been_executed = cause.may_have_been_executed
-            self.retry_after = cause.retry_after
+            self.may_have_been_executed: bool = cause.may_have_been_executed
+            self.retry_after: float | None = cause.retry_after
 
     @property
     def cause(self) -> BaseException | None:
