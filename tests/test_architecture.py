@@ -99,7 +99,7 @@ LAYERS: Final[dict[str, tuple[str, ...]]] = {
     "_api": (*OPEN, "_client", "_operations", "_execution.reports", "_sessions", *REPLIES),
     "_gridfs": (*OPEN, "_api"),
     "gridfs": ("_gridfs",),
-    # It has clients, and key management services and metadata services beside them.
+    # It has clients, and key management and metadata services beside them. Replies of mongocryptd stay encoded.
     "_encryption": (
         *OPEN,
         "_api",
@@ -107,6 +107,7 @@ LAYERS: Final[dict[str, tuple[str, ...]]] = {
         "_connection.auth",
         "_connection.requests",
         "_net",
+        "_wire.documents",
         "_wire.http",
     ),
     "encryption": ("_encryption",),
