@@ -497,7 +497,7 @@ def changes(data: bytes) -> None:
             is_last = index == len(found.documents) - 1
             before = position.place
             if not position.returned(change, is_last=is_last):
-                assert change.get("_id") is None
+                assert isinstance(change, DBRef) or change.get("_id") is None
                 assert position.place == before
                 return
             assert position.token == (token if is_last and token is not None else change["_id"])
