@@ -43,7 +43,6 @@ _DEFAULT_FOR_ENCODING = DEFAULT_CODEC_OPTIONS.with_options(document_class=RawBSO
 LENIENT = CodecOptions[dict[str, Any]](
     datetime_conversion=DatetimeConversion.DATETIME_AUTO, unicode_decode_error_handler="replace"
 )
-_RAW = CodecOptions(document_class=RawBSONDocument, datetime_conversion=DatetimeConversion.DATETIME_AUTO)
 
 
 _SAMPLE = {"number": 1, "id": ObjectId(bytes(12)), "data": b"data"}
@@ -182,7 +181,7 @@ def decode_details(error: PyMongoError) -> None:
     for name in ("_details", "details", "errors"):
         found = vars(error).get(name)
         if isinstance(found, Mapping):
-            raw = found.raw if isinstance(found, RawBSONDocument) else bson.encode(found, codec_options=_RAW)
+            raw = found.raw if isinstance(found, RawBSONDocument) else bson.encode(found, codec_options=LENIENT)
             setattr(error, name, bson.decode(raw, LENIENT))
 
 
