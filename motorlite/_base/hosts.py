@@ -78,8 +78,9 @@ def ipv6_host(literal: str) -> str | None:
     except ValueError:
         return None
     zone = address.scope_id
-    # Python accepts any text as a zone.
-    return str(address).lower() if zone is None or re.fullmatch(_ZONE, zone) else None
+    # Python accepts any text as a zone, and writes the rest in lower case. Zones are names of network interfaces, in
+    # which case matters.
+    return str(address) if zone is None or re.fullmatch(_ZONE, zone) else None
 
 
 def parse_port(text: str) -> int | None:

@@ -49,6 +49,8 @@ def test_srv() -> None:
         ("mongodb://a,A,b:1", [("a", 27017), ("b", 1)]),
         # The zone of a link-local address.
         ("mongodb://[fe80::1%25eth0]:9", [("fe80::1%eth0", 9)]),
+        # The case of a network interface's name matters.
+        ("mongodb://[FE80::1%25enP2p1s0]", [("fe80::1%enP2p1s0", 27017)]),
         ("mongodb://b%C3%BCcher.example.com", [("bücher.example.com", 27017)]),
     ],
 )

@@ -239,6 +239,7 @@ def test_repr_names_server_type_and_error() -> None:
         ("[FE80::1]", ("fe80::1", 27017)),
         ("[0:0::1]:5", ("::1", 5)),
         ("[fe80::1%eth0]:5", ("fe80::1%eth0", 5)),
+        ("[FE80::1%enP2p1s0]", ("fe80::1%enP2p1s0", 27017)),
         ("10.0.0.1:65535", ("10.0.0.1", 65535)),
         ("B\u00dccher.example:1", ("b\u00fccher.example", 1)),
         ("a.", ("a.", 27017)),
