@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -178,7 +177,7 @@ def milliseconds(least: int) -> Parser:
             value = float(value) if "." in value else int(value)
         if not isinstance(value, (int, float)) or isinstance(value, bool):
             raise TypeError
-        if math.isnan(value) or not least <= value <= MAX_INT32:
+        if not least <= value <= MAX_INT32:  # nor NaN, which is not less than anything
             raise ValueError
         return value
 
