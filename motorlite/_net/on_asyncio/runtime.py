@@ -399,7 +399,7 @@ class AsyncioRuntime:
         scope = asyncio.timeout_at(until if until != inf else None)
         try:
             async with scope:
-                return await asyncio.to_thread(function)
+                return await asyncio.to_thread(_without_stop, function)
         except TimeoutError:
             if scope.expired():
                 raise WaitTimeout from None
@@ -408,6 +408,15 @@ class AsyncioRuntime:
     def run_soon(self, function: Callable[..., None], *args: Any) -> None:
         with suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(function, *args, context=contextvars.Context())
+
+
+def _without_stop(function: Callable[[], T]) -> T:
+    """Call `function`. Before Python 3.12, a future refuses a StopIteration, and its caller would wait forever."""
+    try:
+        return function()
+    except StopIteration as error:
+        # Without the function, which may be bound to a secret.
+        raise RuntimeError("a function in a thread raised StopIteration") from error
 
 
 def _of_scopes() -> Callable[[], float]:

@@ -454,6 +454,14 @@ async def test_threads() -> None:
 
 
 @pytest.mark.real_time
+async def test_a_stop_iteration_in_a_thread_reaches_the_caller() -> None:
+    runtime = current_runtime()
+    with pytest.raises(RuntimeError, match="raised StopIteration") as failure:
+        await runtime.run_in_thread(lambda: next(iter(())), runtime.now() + 60)
+    assert isinstance(failure.value.__cause__, StopIteration)
+
+
+@pytest.mark.real_time
 async def test_a_thread_that_takes_too_long_is_not_waited_for() -> None:
     runtime = current_runtime()
     may_go_on = threading.Event()
