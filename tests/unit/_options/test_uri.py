@@ -43,6 +43,12 @@ def test_srv() -> None:
     assert parsed.options == {"srvServiceName": "my-mongo", "srvMaxHosts": 3}
 
 
+def test_a_password_that_is_encoded_as_documented() -> None:
+    password = " +%2B:/?#[]@&;=é"
+    parsed = parse_uri(f"mongodb://{quote(password, safe='')}:{quote(password, safe='')}@a/")
+    assert (parsed.username, parsed.password) == (password, password)
+
+
 @pytest.mark.parametrize(
     ("uri", "hosts"),
     [
