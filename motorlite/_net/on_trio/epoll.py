@@ -93,7 +93,7 @@ class Reader:
         try:
             while not self.is_closed:
                 await wait_readable(self._number)
-                self._read_ready()
+                self.read_ready()
         except trio.ClosedResourceError:
             pass  # the last stream has closed
         except OSError as error:  # a forked child's descriptor leads nowhere
@@ -105,9 +105,9 @@ class Reader:
             for stream in list(self._streams.values()):
                 stream.fail(reason)
 
-    def _read_ready(self) -> None:
+    def read_ready(self) -> None:
         """Read once from each socket that has something."""
-        if self.is_closed:  # since the task was woken
+        if self.is_closed:  # since the task was woken, or a stream's time was up
             return
         streams = self._streams
         for number, _ in self._epoll.poll(0, len(streams)):
@@ -211,6 +211,11 @@ class EpollStream(TrioStream):
 
     # --- FrameStream ---
 
+    async def _exchange_until(self, data: bytes, until: float) -> bytes | bytearray:
+        with trio.CancelScope(deadline=until):
+            return await self._exchange(data)
+        return self._unread()
+
     async def _exchange(self, data: bytes) -> bytes | bytearray:
         self.sent_nothing = True
         if self.is_closed:
@@ -261,6 +266,22 @@ class EpollStream(TrioStream):
         self._is_owed = True
         with trio.CancelScope(deadline=until):
             return await self._read()
+        return self._unread()
+
+    def _unread(self) -> bytes | bytearray:
+        """Return the message that has arrived, though the time is up; raise if there is none.
+
+        After the program has kept the event loop busy, trio cancels before the reader's task runs.
+        """
+        if not self.sent_nothing and not self.has_unsent:
+            try:
+                self._reader.read_ready()
+            except OSError as error:  # as in the reader's task
+                raise self._broken(error) from error
+            if self._frames:
+                return self._frames.pop(0)
+            if self.is_closed:
+                raise self._closed_error()
         raise self._too_late()
 
     def expect_more(self, is_expected: bool) -> None:

@@ -280,6 +280,38 @@ async def test_a_message_outlives_the_cancellation_of_its_task(sockets: Pair, op
     assert stream.is_healthy()
 
 
+@pytest.mark.parametrize("method", ["exchange", "receive"])
+@pytest.mark.parametrize("data", [REPLY, b""])
+async def test_what_has_arrived_while_the_loop_was_busy_is_not_too_late(
+    sockets: Pair, opened: Open, data: bytes, method: str
+) -> None:
+    stream, far = opened(), sockets[1]
+    until = trio.current_time() + 0.05
+
+    async def wait() -> None:
+        if method == "exchange":
+            waiting = stream.exchange(REQUEST, until)
+        else:
+            await stream.send(REQUEST, inf)
+            waiting = stream.receive(until)
+        if data:
+            assert await waiting == data
+        else:
+            with pytest.raises(AutoReconnect, match="closed the connection") as failure:
+                await waiting
+            assert not isinstance(failure.value, NetworkTimeout)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(wait)
+        await settled()
+        far.sendall(data)
+        if not data:
+            far.shutdown(socket.SHUT_WR)
+        while trio.current_time() <= until:
+            pass
+    assert stream.is_healthy() is bool(data)
+
+
 @only_epoll
 @pytest.mark.parametrize("method", ["exchange", "receive"])
 async def test_an_abort_wakes_the_waiting_task(sockets: Pair, opened: Open, method: str) -> None:
@@ -530,7 +562,7 @@ async def test_a_forked_child_changes_no_registration_of_its_parent(sockets: Pai
         code = 1
         with suppress(BaseException):
             try:
-                stream._reader._read_ready()
+                stream._reader.read_ready()
             except OSError:  # the descriptor leads nowhere
                 stream.abort()
                 code = 0
