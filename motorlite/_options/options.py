@@ -474,7 +474,7 @@ def _srv(settings: ParsedURI) -> SRV | None:
 def _tls(options: Mapping[str, Any], *, is_srv: bool) -> TLSOptions | None:
     """Return the TLS options. TLS is on with `tls`, with mongodb+srv, and with options that are useless without it."""
     implied = [name for name in _TLS_FILES if options.get(name)]
-    implied += [name for name in _TLS_SWITCHES if options.get(name) is False]
+    implied += [name for name in ("tlsInsecure", *_TLS_SWITCHES) if options.get(name) is False]
     is_on = options.get("tls", is_srv or bool(implied))
     if implied and not is_on:
         raise ConfigurationError(f"{' and '.join(implied)} cannot be combined with tls=False")

@@ -579,6 +579,8 @@ def test_overload_policy() -> None:
         # As in PyMongo: to relax something does not turn TLS on.
         ({"tlsAllowInvalidHostnames": True}, None),
         ({"tlsInsecure": True}, None),
+        # It stands for the others, which turn it on.
+        ({"tlsInsecure": False}, TLSOptions()),
         ({"tls": True, "tlsAllowInvalidHostnames": True}, TLSOptions(allow_invalid_hostnames=True)),
         (
             {"tls": True, "tlsInsecure": True},
