@@ -312,7 +312,7 @@ SECTIONS: Final[Mapping[str, tuple[Option, ...]]] = {
         _text("tlsCRLFile", "A list of revoked certificates."),
     ),
     "Proxy": (
-        _text("proxyHost", "A SOCKS5 proxy for all connections. The proxy resolves the servers' names."),
+        _text("proxyHost", "A SOCKS5 proxy for all connections to MongoDB. The proxy resolves the servers' names."),
         Option(
             "proxyPort",
             Values(integer(1, 65535), "an integer from 1 to 65535"),

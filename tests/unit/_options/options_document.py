@@ -18,8 +18,8 @@ _TEXT = """\
 Every option is a keyword argument of `AsyncMongoClient`; case does not matter. All of them except those marked with \\*
 may also be in the connection string. Keyword arguments override the connection string, and an invalid one raises. An
 invalid value in a connection string is ignored with a warning, except [in TLS and authentication
-options](authentication.md#mistakes-in-the-connection-string). Deprecated names work in connection strings only.
-`client.options` has the result.
+options](authentication.md#mistakes-in-the-connection-string). Deprecated names cause a warning; `j` and `wtimeout` work
+in connection strings only. `client.options` has the result.
 
 Most services need `timeoutMS`, [`maxPoolSize`](performance.md#pool-size) and the
 [credentials](authentication.md), and, if there are many clients, a smaller `retry_budget`.
