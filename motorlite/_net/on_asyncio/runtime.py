@@ -220,7 +220,8 @@ class _AsyncioTask:
 
     def start(self, group: asyncio.TaskGroup) -> None:
         if not self._is_cancelled:
-            self._task = group.create_task(self._run(), name=self._name, context=contextvars.Context())
+            # Called in an empty context, since the group's own callback keeps the one that it is made in.
+            self._task = contextvars.Context().run(group.create_task, self._run(), name=self._name)
 
     async def _run(self) -> None:
         if self._task is None:

@@ -10,6 +10,7 @@ uvloop's transports are faster than this, so uvloop keeps its own, and TLS has t
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import logging
 import socket
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -17,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from motorlite._net.on_asyncio.stream import AsyncioStream
 
 if TYPE_CHECKING:
-    import contextvars
     from collections.abc import Awaitable, Callable, Generator, Sequence
 
     from motorlite._base.values import Address
@@ -255,7 +255,8 @@ class _SocketTransport(asyncio.Transport):
     def resume_reading(self) -> None:
         if not self._is_reading and not self._is_closing:
             self._is_reading = True
-            self._loop.add_reader(self._number, self._stream.read_some)
+            # For as long as the stream is open, the loop keeps the context, so it is not that of an operation.
+            contextvars.Context().run(self._loop.add_reader, self._number, self._stream.read_some)
 
     def pause_reading(self) -> None:
         if self._is_reading:

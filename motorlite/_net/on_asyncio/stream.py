@@ -10,6 +10,7 @@ cost 1.6 µs to make and cancel.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import ssl
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
@@ -348,7 +349,8 @@ class AsyncioStream(asyncio.BufferedProtocol):
         if self._timer is not None:
             self._timer.cancel()
         self._armed_for = until
-        self._timer = self._loop.call_at(until, self._check_limit)
+        # The timer outlives the operation. In the operation's context, it would keep the values of its variables.
+        self._timer = self._loop.call_at(until, self._check_limit, context=contextvars.Context())
 
     def _check_limit(self) -> None:
         self._timer = None

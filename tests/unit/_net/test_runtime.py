@@ -240,6 +240,31 @@ async def test_background_work_knows_nothing_of_its_caller() -> None:
     assert background.ended == 1
 
 
+async def test_background_work_keeps_nothing_of_its_caller() -> None:
+    class Request:
+        pass
+
+    held: contextvars.ContextVar[Request] = contextvars.ContextVar("held")
+    background, host = hosted()
+    await anyio.sleep(1)
+    requests: list[weakref.ref[Request]] = []
+
+    async def call() -> None:
+        request = Request()
+        requests.append(weakref.ref(request))
+        held.set(request)
+        host.spawn(background.forever)
+        await anyio.sleep(1)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(call)
+    await anyio.sleep(1)
+    gc.collect()
+    assert background.log == ["forever began"]
+    assert requests[0]() is None
+    await host.close()
+
+
 async def test_the_host_outlives_its_maker() -> None:
     background = Background()
     hosts = []

@@ -401,6 +401,36 @@ async def test_the_task_runs_in_its_own_context_and_is_the_current_one(sockets: 
     stream.abort()
 
 
+@pytest.mark.parametrize("what", ["a timer", "reading that was paused"])
+async def test_an_open_stream_does_not_keep_the_variables_of_its_callers(sockets: Pair, what: str) -> None:
+    class Request:
+        pass
+
+    variable: contextvars.ContextVar[Request] = contextvars.ContextVar("the request")
+    stream, far = opened(sockets), sockets[1]
+
+    async def use() -> weakref.ref[Request]:
+        request = Request()
+        variable.set(request)
+        if what == "a timer":
+            far.sendall(REPLY)
+            await stream.exchange(REQUEST, asyncio.get_running_loop().time() + 3600)
+        else:
+            stream.expect_more(True)
+            far.sendall(REPLY * 2)
+            await stream.exchange(REQUEST, inf)
+            await settled()
+            await stream.receive(inf)
+        return weakref.ref(request)
+
+    kept = await asyncio.create_task(use())
+    await settled()
+    gc.collect()
+    assert not stream.is_closed
+    assert kept() is None
+    stream.abort()
+
+
 @pytest.mark.parametrize("message_of_it", [None, "stop"])
 async def test_a_cancellation_before_the_reply(sockets: Pair, message_of_it: str | None) -> None:
     stream = opened(sockets)
