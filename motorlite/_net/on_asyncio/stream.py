@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 # call_at may run a callback up to the clock's resolution early.
 _EARLY: Final = 0.001
+# Seconds, practically no limit: that of the connection ends the handshake. The loop's own is a minute.
+_HANDSHAKE: Final = 10.0**9
 # Bytes. The system usually takes a smaller request at once; of a larger one, the transport knows how much is unsent.
 _LARGE: Final = 16 * 1024
 
@@ -203,7 +205,9 @@ class AsyncioStream(asyncio.BufferedProtocol):
                 raise ConnectionResetError(TLS_REFUSED)
             # Not create_connection(ssl=...): TLS passes a whole write down and forgets it, so only the lower transport
             # knows how much is unsent.
-            transport = await self._loop.start_tls(lower, self, tls, server_hostname=host)
+            transport = await self._loop.start_tls(
+                lower, self, tls, server_hostname=host, ssl_handshake_timeout=_HANDSHAKE
+            )
             if self.is_closed:  # the server sent bytes before any request
                 raise self._closed_error()
             if transport is None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import ssl
 from math import inf
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from motorlite._net.on_asyncio.stream import AsyncioStream
+from motorlite._net.on_asyncio.stream import AsyncioStream, Silence
 from motorlite._wire.frames import FrameReader
 from motorlite.errors import AutoReconnect, NetworkTimeout
 from tests.support import virtual_time
@@ -326,3 +327,18 @@ async def test_expected_messages_that_arrive_one_by_one_pause_reading(count: int
         assert transport.is_paused
         assert await stream.receive(inf) == REPLY
     assert not transport.is_paused
+
+
+async def test_only_the_connection_limits_a_tls_handshake(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits: list[float] = []
+
+    async def start_tls(*_args: object, ssl_handshake_timeout: float = 60, **_options: object) -> None:
+        limits.append(ssl_handshake_timeout)
+        raise ConnectionResetError
+
+    stream, lower = new_stream(), Transport()
+    monkeypatch.setattr(lower, "get_protocol", Silence)
+    monkeypatch.setattr(asyncio.get_running_loop(), "start_tls", start_tls)
+    with pytest.raises(ConnectionResetError):
+        await stream.secure(lower, ssl.create_default_context(), "a")
+    assert limits[0] > 1_000_000
