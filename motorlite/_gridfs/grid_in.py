@@ -191,6 +191,8 @@ class AsyncGridIn:
             raise InvalidOperation("two tasks are writing to the same file; let them take turns")
         if self._upload.failure is not None:
             raise InvalidOperation("the upload has failed, so a part of the file is missing") from self._upload.failure
+        # Before anything is lost: the upload can go on after the transaction.
+        self._upload.check_session()
         self._is_busy = True
         try:
             if self._turns is None:
@@ -392,6 +394,7 @@ class AsyncGridIn:
         if self._closed and not self._is_stored:
             raise InvalidOperation("the upload was aborted, so there is no file")
         if self._closed:
+            check_session(None)
             await self._store.files.update_one({"_id": self._id}, {"$set": {name: value}})
         self._fields[name] = value
 

@@ -69,6 +69,8 @@ class ChunkReader:
         self._cursor = self._open()
 
     def _open(self) -> AsyncCursor[Any]:
+        # A transaction may have been started since the file was opened.
+        check_session(self._session)
         query: dict[str, Any] = {"files_id": equal(self._file_id)}
         if self.number:
             query["n"] = {"$gte": self.number}

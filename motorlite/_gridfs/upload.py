@@ -23,7 +23,7 @@ from bson.objectid import ObjectId
 from motorlite._api.time_limits import within
 from motorlite._gridfs.errors import FileExists, NoFile
 from motorlite._gridfs.files import equal, file_document, this_upload
-from motorlite._gridfs.store import have_replies_arrived, is_cancellation, note_part
+from motorlite._gridfs.store import check_session, have_replies_arrived, is_cancellation, note_part
 from motorlite.errors import AutoReconnect, BulkWriteError, DuplicateKeyError, detached
 
 if TYPE_CHECKING:
@@ -174,6 +174,16 @@ class Upload:
         """Whether the upload was begun before a fork, by the parent process, which may still write to it."""
         return self._store.files._core.is_of_parent(self._generation)
 
+    def check_session(self) -> None:
+        """Refuse to go on if a transaction was started in the session meanwhile.
+
+        Raises:
+            InvalidOperation: It was.
+        """
+        # Without a session, the upload takes one of its own.
+        if self._session is not None:
+            check_session(self._session)
+
     async def add(self, data: bytes | bytearray | memoryview) -> None:
         """Add bytes to the file, and send what fills a batch."""
         try:
@@ -220,6 +230,7 @@ class Upload:
             self._session = self._store.new_session()
         self.has_begun = True
         try:
+            self.check_session()
             with within(self.deadline):
                 await self._store.ensure_indexes(self._session)
                 await insert(what)
@@ -279,6 +290,7 @@ class Upload:
         """
         if self._is_deleted or self.is_of_parent:
             return
+        self.check_session()
         self._batch.clear()
         with within(self.deadline):
             if self._in_doubt and not self._is_ordered and not await have_replies_arrived(self._store.chunks):

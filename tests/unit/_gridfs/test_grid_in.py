@@ -429,6 +429,55 @@ async def test_a_transaction_is_refused(bucket: AsyncGridFSBucket, client: Clien
     await session.end_session()
 
 
+async def test_a_transaction_that_begins_after_the_upload(
+    files: StoredFiles, bucket: AsyncGridFSBucket, client: Client
+) -> None:
+    async with client.start_session() as session:
+        stream = bucket.open_upload_stream_with_id(1, "f", session=session)
+        other = bucket.open_upload_stream_with_id(2, "g", session=session)
+        for each in (stream, other):
+            await each.write(bytes(10))
+        await session.start_transaction()
+        files.server.received.clear()
+        for step in (partial(stream.write, b"x"), stream.close, other.abort):
+            with pytest.raises(InvalidOperation, match="in a transaction"):
+                await step()
+        assert files.names() == []
+        await session.abort_transaction()
+        # Nothing is lost.
+        await stream.close()
+        await other.abort()
+        assert stored(files) == bytes(10)
+        assert {chunk["files_id"] for chunk in files.chunks} == {1}
+        await session.start_transaction()
+        async with session.bind(end_session=False):
+            with pytest.raises(InvalidOperation, match="in a transaction"):
+                await stream.set("filename", "h")
+        await session.abort_transaction()
+
+
+async def test_a_transaction_that_begins_during_a_write(
+    files: StoredFiles, bucket: AsyncGridFSBucket, client: Client
+) -> None:
+    async with client.start_session() as session:
+        stream = bucket.open_upload_stream_with_id(1, "f", session=session)
+
+        class Starting(io.BytesIO):
+            def read(self, _size: int | None = -1) -> bytes:
+                if self.tell() > 0:
+                    session.start_transaction()
+                super().read(1)
+                return bytes(8)
+
+        with pytest.raises(InvalidOperation, match="in a transaction"):
+            await stream.write(Starting(b"xx"))
+        await session.abort_transaction()
+        with pytest.raises(InvalidOperation, match="a part of the file is missing"):
+            await stream.close()
+        await stream.abort()
+        assert files.files == files.chunks == []
+
+
 async def test_a_timeout_is_that_of_the_whole_stream(files: StoredFiles, bucket: AsyncGridFSBucket) -> None:
     stream = bucket.open_upload_stream_with_id(1, "f", timeoutMS=1000)
     await stream.write(bytes(10))

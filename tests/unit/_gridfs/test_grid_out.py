@@ -258,6 +258,23 @@ async def test_two_tasks(bucket: AsyncGridFSBucket) -> None:
 
 
 @pytest.mark.virtual_time
+@pytest.mark.parametrize("is_bound", [False, True])
+async def test_a_transaction_that_begins_after_the_file_was_opened(
+    files: StoredFiles, bucket: AsyncGridFSBucket, client: Client, is_bound: bool
+) -> None:
+    await bucket.upload_from_stream_with_id(1, "f", TEXT)
+    async with client.start_session() as session:
+        stream = await bucket.open_download_stream(1, None if is_bound else session)
+        await session.start_transaction()
+        files.server.received.clear()
+        async with session.bind(end_session=False):
+            with pytest.raises(InvalidOperation, match="in a transaction"):
+                await stream.read()
+        assert files.names() == []
+        await session.abort_transaction()
+        assert await stream.read() == TEXT
+
+
 async def test_closed_while_another_task_reads(files: StoredFiles, bucket: AsyncGridFSBucket) -> None:
     await bucket.upload_from_stream_with_id(1, "f", TEXT)
     files.delays["getMore"] = 1.0
