@@ -376,26 +376,34 @@ class AsyncGridIn:
     def _set(self, name: str, value: Any) -> None:
         if self._closed:
             raise AttributeError(f"{name!r} cannot be set on a closed file; use set()")
+        if name in ("_id", "chunkSize"):  # chunks depend on them
+            fields = {**self._fields, name: value}
+            size = converted("chunkSize", fields["chunkSize"], chunk_size)
+            self._upload.change(fields["_id"], size)
         self._fields[name] = value
 
     async def set(self, name: str, value: Any) -> None:
         """Set a field of the file's document: before the file is closed without an operation.
 
         Args:
-            name: The field.
+            name: The field. `_id` and `chunkSize` can be set before the first write.
             value: Its value.
 
         Raises:
-            InvalidOperation: The upload was given up or cancelled.
+            TypeError, ValueError: `chunkSize` is no size of chunks.
+            InvalidOperation: The upload was given up or cancelled, or something was written with another `_id` or
+                `chunkSize`.
             PyMongoError: The operation failed.
 
         Retries: as a retryable write (docs/retries.md).
         """
         if self._closed and not self._is_stored:
             raise InvalidOperation("the upload was aborted, so there is no file")
-        if self._closed:
-            check_session(None)
-            await self._store.files.update_one({"_id": self._id}, {"$set": {name: value}})
+        if not self._closed:
+            self._set(name, value)
+            return
+        check_session(None)
+        await self._store.files.update_one({"_id": self._id}, {"$set": {name: value}})
         self._fields[name] = value
 
     def __getattr__(self, name: str) -> Any:

@@ -24,7 +24,7 @@ from motorlite._api.time_limits import within
 from motorlite._gridfs.errors import FileExists, NoFile
 from motorlite._gridfs.files import equal, file_document, this_upload
 from motorlite._gridfs.store import check_session, have_replies_arrived, is_cancellation, note_part
-from motorlite.errors import AutoReconnect, BulkWriteError, DuplicateKeyError, detached
+from motorlite.errors import AutoReconnect, BulkWriteError, DuplicateKeyError, InvalidOperation, detached
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -173,6 +173,16 @@ class Upload:
     def is_of_parent(self) -> bool:
         """Whether the upload was begun before a fork, by the parent process, which may still write to it."""
         return self._store.files._core.is_of_parent(self._generation)
+
+    def change(self, file_id: Any, chunk_size: int) -> None:
+        """Change the id of the file and the size of its chunks.
+
+        Raises:
+            InvalidOperation: Something was written already, which needs the old ones.
+        """
+        if self._splitter.length:
+            raise InvalidOperation("the id and the chunkSize of a file cannot be set after something was written to it")
+        self._splitter = Splitter(file_id, chunk_size, ObjectId)
 
     def check_session(self) -> None:
         """Refuse to go on if a transaction was started in the session meanwhile.

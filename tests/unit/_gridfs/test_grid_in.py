@@ -543,6 +543,26 @@ async def test_fields(files: StoredFiles, client: Client) -> None:
     assert files.files
 
 
+async def test_an_id_and_a_chunk_size_that_are_set_before_the_first_write(
+    files: StoredFiles, bucket: AsyncGridFSBucket
+) -> None:
+    stream = bucket.open_upload_stream("f")
+    await stream.set("_id", 1)
+    stream.chunkSize = 3
+    for size, error in ((0, ValueError), ("3", TypeError)):
+        with pytest.raises(error, match="chunkSize must be an integer"):
+            stream.chunkSize = size
+    await stream.write(b"01234567")
+    assert (stream._id, stream.chunk_size) == (1, 3)
+    # Chunks with the old ones would belong to no file.
+    for name in ("_id", "chunkSize"):
+        with pytest.raises(InvalidOperation, match="after something was written"):
+            await stream.set(name, 2)
+    await stream.close()
+    assert stored(files) == await (await bucket.open_download_stream(1)).read() == b"01234567"
+    assert [len(chunk["data"]) for chunk in files.chunks] == [3, 3, 2]
+
+
 async def test_a_file_for_writing(bucket: AsyncGridFSBucket) -> None:
     stream = bucket.open_upload_stream("f")
     assert (stream.readable(), stream.seekable(), stream.writable(), stream.writeable()) == (False, False, True, True)
