@@ -207,7 +207,7 @@ class StoredFile:
     @property
     def _id(self) -> Any:
         """The id of the file."""
-        return self._document["_id"]
+        return self._document.get("_id")
 
     @property
     def filename(self) -> str | None:
@@ -228,13 +228,14 @@ class StoredFile:
     @property
     def chunk_size(self) -> int:
         """Bytes of each chunk but the last."""
-        size: int = self._document["chunkSize"]
+        # None, as with PyMongo, if another program left it out.
+        size: int = self._document.get("chunkSize")  # type: ignore[assignment]
         return size
 
     @property
     def upload_date(self) -> datetime.datetime:
         """When the file was stored."""
-        date: datetime.datetime = self._document["uploadDate"]
+        date: datetime.datetime = self._document.get("uploadDate")  # type: ignore[assignment]
         return date
 
     @property
@@ -258,7 +259,8 @@ class StoredFile:
         return self._document.get("md5")
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
+        # Python looks for names of its own, also before the file is open.
+        if name.startswith("_") and (name == "_file" or self._file is None):
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
         if name in self._document:
             return self._document[name]

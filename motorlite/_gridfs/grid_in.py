@@ -191,8 +191,6 @@ class AsyncGridIn:
             raise InvalidOperation("two tasks are writing to the same file; let them take turns")
         if self._upload.failure is not None:
             raise InvalidOperation("the upload has failed, so a part of the file is missing") from self._upload.failure
-        # Before anything is lost: the upload can go on after the transaction.
-        self._upload.check_session()
         self._is_busy = True
         try:
             if self._turns is None:
@@ -333,7 +331,7 @@ class AsyncGridIn:
 
     @filename.setter
     def filename(self, value: str | None) -> None:
-        self._set("filename", value)
+        self._set_property("filename", value)
 
     name = filename
 
@@ -344,7 +342,7 @@ class AsyncGridIn:
 
     @content_type.setter
     def content_type(self, value: str | None) -> None:
-        self._set("contentType", value)
+        self._set_property("contentType", value)
 
     @property
     def chunk_size(self) -> int:
@@ -372,6 +370,11 @@ class AsyncGridIn:
         if not self._is_stored:
             raise AttributeError(f"the file has no {name} before it is closed")
         return self._fields[name]
+
+    def _set_property(self, name: str, value: Any) -> None:
+        if self._closed:  # PyMongo's error, which is another one for the other fields
+            raise InvalidOperation(f"{name!r} cannot be set on a closed file; use set()")
+        self._set(name, value)
 
     def _set(self, name: str, value: Any) -> None:
         if self._closed:
@@ -407,7 +410,7 @@ class AsyncGridIn:
         self._fields[name] = value
 
     def __getattr__(self, name: str) -> Any:
-        if not name.startswith("_") and name in self._fields:
+        if name != "_fields" and name in self._fields:
             return self._fields[name]
         raise AttributeError(f"AsyncGridIn has no attribute {name!r}")
 

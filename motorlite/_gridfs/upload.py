@@ -184,7 +184,7 @@ class Upload:
             raise InvalidOperation("the id and the chunkSize of a file cannot be set after something was written to it")
         self._splitter = Splitter(file_id, chunk_size, ObjectId)
 
-    def check_session(self) -> None:
+    def _check_session(self) -> None:
         """Refuse to go on if a transaction was started in the session meanwhile.
 
         Raises:
@@ -214,6 +214,8 @@ class Upload:
             FileExists: There is a file with this id.
             NoFile: Chunks were deleted meanwhile. Nothing of the file is left.
         """
+        # Before anything is lost: the file can be closed after the transaction.
+        self._check_session()
         chunk = self._splitter.rest()
         if chunk is not None:
             self._batch.append(chunk)
@@ -240,7 +242,7 @@ class Upload:
             self._session = self._store.new_session()
         self.has_begun = True
         try:
-            self.check_session()
+            self._check_session()
             with within(self.deadline):
                 await self._store.ensure_indexes(self._session)
                 await insert(what)
@@ -300,7 +302,7 @@ class Upload:
         """
         if self._is_deleted or self.is_of_parent:
             return
-        self.check_session()
+        self._check_session()
         self._batch.clear()
         with within(self.deadline):
             if self._in_doubt and not self._is_ordered and not await have_replies_arrived(self._store.chunks):

@@ -88,11 +88,18 @@ def test_fields() -> None:
 def test_fields_that_are_not_there() -> None:
     file = stored({})
     assert (file.filename, file.metadata, file.content_type, file.aliases, file.md5) == (None,) * 5
+    assert {getattr(file, name) for name in ("_id", "chunk_size", "upload_date")} == {None}
     assert file.length == 0
     assert repr(file) == "<AsyncGridOut None, 0 bytes>"
     with pytest.raises(AttributeError, match="the file has no field 'author'"):
         file.author  # noqa: B018
     assert not hasattr(file, "_author")
+
+
+def test_private_fields() -> None:
+    assert stored({"_class": "a.B"})._class == "a.B"
+    # Before the file is open, Python's own questions get no other error.
+    assert not hasattr(AsyncGridOut(fake_client()[0].db.fs, 1), "__length_hint__")
 
 
 def test_a_file_for_reading() -> None:
