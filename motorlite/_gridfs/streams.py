@@ -105,7 +105,7 @@ class Destination:
             raise TypeError(wrong("destination", destination, "a file or a stream, with a method write"))
         self._blocks = not inspect.iscoroutinefunction(self._write) and blocks(destination)
         # Files without a buffer may take a part only.
-        self._is_raw = isinstance(destination, io.RawIOBase)
+        self._is_raw = _is_raw(destination, self._write)
         self._deadline = deadline
 
     async def write(self, data: bytes) -> None:
@@ -130,6 +130,14 @@ def blocks(file: Any) -> bool:
     # The files of `tempfile` are wrapped.
     opened = getattr(file, "file", file)
     return isinstance(opened, io.IOBase) and not isinstance(opened, io.BytesIO | io.StringIO)
+
+
+def _is_raw(file: Any, write: Any) -> bool:
+    """Whether a method is that of one of Python's files without a buffer, or of a wrapper that returns the same."""
+    # Of `tempfile`; others have wrapped methods of their own, which may return anything.
+    found = getattr(getattr(write, "__wrapped__", write), "__self__", file)
+    # Of anyio and trio.
+    return isinstance(getattr(found, "wrapped", found), io.RawIOBase)
 
 
 async def before(deadline: Deadline, wait: Callable[[], Awaitable[Any]]) -> Any:

@@ -17,7 +17,7 @@ from motorlite._gridfs.streams import Destination, Source, as_bytes, blocks
 from motorlite.errors import InvalidOperation
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Callable
     from pathlib import Path
 
 pytestmark = pytest.mark.anyio
@@ -192,6 +192,43 @@ async def test_destinations(kind: type[Recorder], result: Any) -> None:
     target = kind(result)
     await Destination(target, NO_DEADLINE).write(CONTENT)
     assert target.data == CONTENT
+
+
+class Partial(io.FileIO):
+    """Takes a part, as on a full disk."""
+
+    def write(self, data: Any) -> int:
+        return super().write(bytes(data[:100])) or 0
+
+
+class Wrapper:
+    """Not one of Python's files, whatever it has: what it returns may mean anything."""
+
+    def __init__(self, file: io.FileIO) -> None:
+        self.file = file
+
+    def write(self, data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            view = view[self.file.write(view) :]
+
+
+@pytest.mark.real_time
+async def test_files_without_a_buffer_in_a_wrapper(tmp_path: Path, anyio_backend_name: str) -> None:
+    path = tmp_path / "file"
+    wrappers: list[Callable[[Any], Any]] = [
+        lambda file: tempfile._TemporaryFileWrapper(file, str(path), delete=False),
+        anyio.wrap_file,
+        Wrapper,
+    ]
+    if anyio_backend_name == "trio":
+        import trio
+
+        wrappers.append(trio.wrap_file)
+    for wrap in wrappers:
+        with Partial(path, "wb") as file:
+            await Destination(wrap(file), NO_DEADLINE).write(CONTENT)
+        assert path.read_bytes() == CONTENT
 
 
 @pytest.mark.real_time
