@@ -264,3 +264,10 @@ def test_a_document_that_is_a_reference_is_no_file() -> None:
     assert checked_file(file) is file
     with pytest.raises(CorruptGridFile, match=r"^what the collection of files has is a reference: DBRef\('c', 1\)$"):
         checked_file(DBRef("c", 1))
+
+
+def test_a_chunk_that_is_a_reference_is_no_chunk() -> None:
+    chunk: Any = DBRef("c", 1, n=1, data=b"abcd")
+    for check in (partial(Layout(9, 4).data_of, chunk, 1), partial(Layout(4, 4).check_surplus, chunk)):
+        with pytest.raises(CorruptGridFile, match=r"for chunk 1 is a reference, with \$ref and \$id$"):
+            check()
