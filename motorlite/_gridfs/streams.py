@@ -32,7 +32,8 @@ def as_bytes(data: Any, what: str) -> bytes | bytearray | memoryview:
     if isinstance(data, bytes | bytearray):
         return data
     if isinstance(data, memoryview):
-        return data.cast("B") if data.c_contiguous else data.tobytes()
+        # A view of no bytes in several dimensions cannot be cast.
+        return data.cast("B") if data.c_contiguous and data.nbytes else data.tobytes()
     raise TypeError(wrong(what, data, "bytes"))
 
 

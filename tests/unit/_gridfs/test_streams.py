@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import io
 import tempfile
 import threading
@@ -163,6 +164,7 @@ def test_bytes() -> None:
     assert as_bytes(memoryview(b"abc"), "data") == b"abc"
     assert as_bytes(memoryview(b"abcdef")[::2], "data") == b"ace"
     assert len(as_bytes(memoryview(bytearray(8)).cast("I"), "data")) == 8
+    assert as_bytes(memoryview((ctypes.c_int * 3 * 0)()), "data") == b""
 
 
 # --- destinations ---
