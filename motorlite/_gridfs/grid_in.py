@@ -38,9 +38,9 @@ class AsyncGridIn:
     ``async with``: that closes the file at the end of the block, and deletes its chunks if the block raises or is
     cancelled. The file exists, for this and other clients, once it is closed. One task may write at a time.
 
-    After an error of an operation the upload cannot go on. As the specification demands, its chunks are left then; they
-    belong to no file, and `abort` deletes them. A `write` or `close` that is cancelled deletes them before it returns,
-    for which it may take five seconds; closing the file after that raises InvalidOperation.
+    After an error the upload cannot go on. If it was that of an operation, its chunks are left, as the specification
+    demands; they belong to no file, and `abort` deletes them. A `write` or `close` that is cancelled deletes them
+    before it returns, for which it may take five seconds; closing the file after that raises InvalidOperation.
 
     Other attributes are fields of the file's document: ``stream.author = "a"`` sets one, until the file is closed.
 
@@ -164,8 +164,12 @@ class AsyncGridIn:
         return text.encode(encoding)
 
     async def _write_all(self, source: Source) -> None:
-        while len(data := await source.next()):
-            await self._upload.add(data)
+        try:
+            while len(data := await source.next()):
+                await self._upload.add(data)
+        except BaseException as error:
+            self._upload.fail(error)
+            raise
 
     async def writelines(self, sequence: Iterable[Any]) -> None:
         """Write one after the other, without separators.

@@ -203,9 +203,12 @@ class Upload:
                 if self._batch_size >= BATCH or len(self._batch) >= BATCH_CHUNKS:
                     await self._send_batch()
         except BaseException as error:
-            # A part of the data is missing now.
-            self.failure = self.failure or detached(error)
+            self.fail(error)
             raise
+
+    def fail(self, error: BaseException) -> None:
+        """Note that a part of the data is missing now, so that the rest is no file."""
+        self.failure = self.failure or detached(error)
 
     async def complete(self, fields: Document) -> Document:
         """Send the rest of the chunks, and then the document of the file, which is returned.
@@ -235,7 +238,11 @@ class Upload:
         await self._send(self._insert_chunks, batch)
         self._stored += size
         if self._progress is not None:
-            self._progress(self._stored, self.total)
+            try:
+                self._progress(self._stored, self.total)
+            except BaseException as error:
+                self.fail(error)
+                raise
 
     async def _send(self, insert: Callable[[Any], Any], what: Any) -> None:
         if self._session is None:

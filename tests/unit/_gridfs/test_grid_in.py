@@ -201,6 +201,26 @@ async def test_a_source_that_fails(files: StoredFiles, bucket: AsyncGridFSBucket
     assert DELETE_CHUNKS in files.names()
 
 
+async def test_a_source_that_fails_is_the_end_of_the_upload(files: StoredFiles, bucket: AsyncGridFSBucket) -> None:
+    class Broken(io.BytesIO):
+        def read(self, size: int | None = -1) -> bytes:
+            if self.tell() > 0:
+                raise OSError("the disk is broken")
+            super().read(1)
+            return bytes(10)
+
+    async def upload_regardless(stream: AsyncGridIn) -> None:
+        async with stream:
+            with pytest.raises(OSError, match="the disk is broken"):
+                await stream.write(Broken(b"xx"))
+
+    stream = bucket.open_upload_stream_with_id(1, "f")
+    with pytest.raises(InvalidOperation, match="a part of the file is missing"):
+        await upload_regardless(stream)
+    assert files.files == files.chunks == []
+    assert DELETE_CHUNKS in files.names()
+
+
 async def test_a_source_that_fails_before_anything_is_stored(files: StoredFiles, bucket: AsyncGridFSBucket) -> None:
     stream = bucket.open_upload_stream_with_id(1, "f")
     with pytest.raises(RuntimeError, match="mine"):
@@ -389,6 +409,14 @@ async def test_progress_that_raises_ends_the_upload(
         await stream.write(bytes(40))
     with pytest.raises(InvalidOperation, match="a part of the file is missing"):
         await stream.close()
+    # In the last batch, which `close` sends.
+    stream = bucket.open_upload_stream("f", progress=progress)
+    await stream.write(bytes(10))
+    with pytest.raises(RuntimeError, match="enough"):
+        await stream.close()
+    with pytest.raises(InvalidOperation, match="has failed"):
+        await stream.close()
+    assert files.files == []
 
 
 @pytest.mark.parametrize("is_bound", [False, True])
