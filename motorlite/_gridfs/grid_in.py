@@ -247,7 +247,7 @@ class AsyncGridIn:
         self._closed = self._is_busy = True
         self._was_cancelled = False
         try:
-            await self._upload.delete()
+            await self._upload.abort()
         except BaseException as error:
             if is_cancellation(error, self._store.chunks):
                 await self._clean_up(error)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bson.objectid import ObjectId
 
-from motorlite._api.time_limits import within
+from motorlite._api.time_limits import refreshed, within
 from motorlite._gridfs.errors import FileExists, NoFile
 from motorlite._gridfs.files import equal, file_document, this_upload
 from motorlite._gridfs.store import check_session, have_replies_arrived, is_cancellation, note_part
@@ -300,6 +300,12 @@ class Upload:
         return FileExists(f"{self._store.files.full_name} has a file with the id {self._splitter.file_id!r} already")
 
     # --- the end ---
+
+    async def abort(self) -> None:
+        """Delete what this upload has stored, with a time limit as long as its own, which may have passed."""
+        if self.deadline.is_set:
+            self.deadline = refreshed(self._store.files._core, self.deadline.timeout)
+        await self.delete()
 
     async def delete(self) -> None:
         """Delete what this upload has stored, but nothing of another file with its id. It stores nothing afterwards.

@@ -515,10 +515,18 @@ async def test_a_timeout_is_that_of_the_whole_stream(files: StoredFiles, bucket:
     with pytest.raises(PyMongoError) as caught:
         await stream.close()
     assert caught.value.timeout
+    assert files.files == []
+    assert len(files.chunks) == 2
+    # What is left can be deleted nevertheless, in as much time.
+    files.delays["delete"] = 5
+    started = anyio.current_time()
     with pytest.raises(PyMongoError) as caught:
         await stream.abort()
     assert caught.value.timeout
-    assert files.files == []
+    assert anyio.current_time() - started == pytest.approx(1)
+    del files.delays["delete"]
+    await stream.abort()
+    assert files.chunks == []
 
 
 class Slow:
