@@ -149,6 +149,8 @@ class Upload:
     _in_doubt: bool = False
     # The document of the file, once it is sent.
     _document: Document | None = None
+    # Whether the upload was given up: another task may still be writing.
+    _is_over: bool = False
     # Whether nothing is left to delete.
     _is_deleted: bool = False
     # Bytes that the application will write, if that is known.
@@ -245,6 +247,7 @@ class Upload:
                 raise
 
     async def _send(self, insert: Callable[[Any], Any], what: Any) -> None:
+        self._refuse_if_over()
         if self._session is None:
             self._session = self._store.new_session()
         self.has_begun = True
@@ -252,13 +255,22 @@ class Upload:
             self._check_session()
             with within(self.deadline):
                 await self._store.ensure_indexes(self._session)
-                await insert(what)
+                if not self._is_over:
+                    await insert(what)
+                    if self._is_over:  # meanwhile, and the deletion may have come first
+                        self._is_deleted = False
+                        await self.delete()
+            self._refuse_if_over()
         except BaseException as error:
             if self._has_stored:
                 note_part(error)
             self.failure = detached(error)
             self.was_refused = isinstance(error, Exception) and not is_cancellation(error, self._store.chunks)
             raise
+
+    def _refuse_if_over(self) -> None:
+        if self._is_over:
+            raise InvalidOperation("another task has given up the upload, so there is no file")
 
     @property
     def _has_stored(self) -> bool:
@@ -284,7 +296,7 @@ class Upload:
         except DuplicateKeyError as error:
             self._document, self._in_doubt = None, False
             raise self._exists() from error
-        self._in_doubt = False
+        self._document, self._in_doubt = document, False
 
     async def _check_chunks(self, count: int) -> None:
         file_id = self._splitter.file_id
@@ -316,6 +328,7 @@ class Upload:
         if self._is_deleted or self.is_of_parent:
             return
         self._check_session()
+        self._is_over = True
         self._batch.clear()
         with within(self.deadline):
             if self._in_doubt and not self._is_ordered and not await have_replies_arrived(self._store.chunks):

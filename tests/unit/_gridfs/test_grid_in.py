@@ -21,12 +21,14 @@ from motorlite.errors import (
     DuplicateKeyError,
     ExecutionTimeout,
     InvalidOperation,
+    OperationFailure,
     PyMongoError,
 )
 from motorlite.gridfs import DEFAULT_CHUNK_SIZE, AsyncGridFSBucket, AsyncGridIn, FileExists
 from motorlite.testing.scripted import failure
 from motorlite.write_concern import WriteConcern
 from tests.support.kept_errors import is_kept_copy
+from tests.support.stored_files import stored_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -361,6 +363,38 @@ async def test_two_tasks(bucket: AsyncGridFSBucket) -> None:
             with pytest.raises(InvalidOperation, match="task"):
                 await step()
     await stream.close()
+
+
+async def end_after_a_while(stream: AsyncGridIn) -> None:
+    async with stream:
+        await anyio.sleep(0.5)
+
+
+@pytest.mark.parametrize("is_replica_set", [True, False])
+@pytest.mark.parametrize("step", [INSERT_CHUNKS, INSERT_FILE, "source"])
+async def test_the_block_ends_while_another_task_writes(step: str, is_replica_set: bool) -> None:
+    # Where writes have an order, the server refuses the one that the deletion has overtaken.
+    is_refused = is_replica_set and step != "source"
+
+    async def write(stream: AsyncGridIn) -> None:
+        with pytest.raises(OperationFailure if is_refused else InvalidOperation) as caught:
+            await (stream.close() if step == INSERT_FILE else stream.write(Slow() if step == "source" else bytes(30)))
+        assert is_refused or "another task has given up the upload" in str(caught.value)
+
+    async with stored_files(replica_set=is_replica_set) as (files, bucket, client):
+        await bucket.upload_from_stream_with_id(0, "first", b"x")
+        files.delays[step] = 1
+        stream = bucket.open_upload_stream_with_id(1, "f")
+        if step != INSERT_CHUNKS:
+            await stream.write(bytes(30))
+        async with anyio.create_task_group() as group:
+            group.start_soon(write, stream)
+            with pytest.raises(InvalidOperation, match="two tasks are writing"):
+                await end_after_a_while(stream)
+        assert [file["_id"] for file in files.files] == [0]
+        assert {chunk["files_id"] for chunk in files.chunks} == {0}
+        assert stream.closed
+        assert client.stats().sessions <= 1
 
 
 async def test_a_generator_that_is_closed_sends_nothing(files: StoredFiles, bucket: AsyncGridFSBucket) -> None:
