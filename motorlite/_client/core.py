@@ -403,6 +403,11 @@ class Core:
         self._libraries.infos = with_info(self._libraries.infos, info)
 
     @property
+    def is_closed(self) -> bool:
+        """Whether operations are refused: the client was closed, or its event loop has ended."""
+        return self._is_closed
+
+    @property
     def is_over(self) -> bool:
         """Whether nothing can run in the background: the client has not begun, or has ended, or its process forked."""
         # The end comes before the fork: when the interpreter ends, what is left of a closed client may outlive the

@@ -154,7 +154,7 @@ class FakeCore(Core):
         self.time_per_look = 0.0
         self.checkpoints = 0
         self.scope = inf
-        self.is_closed = False
+        self._is_closed = False
         # The argument of `close`.
         self.grace: float | None = None
         self.spawned: list[Callable[[], Awaitable[Any]]] = []
@@ -170,7 +170,7 @@ class FakeCore(Core):
         self._operation_ids = count(1)
 
     def enter(self) -> float:
-        if self.is_closed:
+        if self._is_closed:
             raise InvalidOperation("closed")
         self.entered += 1
         return self.scope
@@ -235,7 +235,7 @@ class FakeCore(Core):
 
     async def close(self, grace: float = 5.0) -> None:
         self.grace = grace
-        self.is_closed = True
+        self._is_closed = True
 
     def stats(self) -> ClientStats:
         raise NotImplementedError

@@ -70,6 +70,13 @@ class ChangeStreamCursor(ServerCursor[DocumentT]):
         """Whether its server is known. Otherwise a getMore would wait for that very server to return."""
         return self._core.is_known(self.address)
 
+    @property
+    def can_continue(self) -> bool:
+        """Whether another step may succeed. Not without its client and its session, nor in a forked child."""
+        core, session = self._core, self._explicit_session
+        is_gone = core.is_closed or core.is_of_parent(self._generation) or (session is not None and session.has_ended)
+        return self.is_open and not is_gone
+
     async def fetch(self, deadline: Deadline) -> None:
         self.may_resume = False
         await super().fetch(deadline)
@@ -239,7 +246,7 @@ class AsyncChangeStream(CursorBase[DocumentT]):
                 if not (is_patient and cursor.is_open):
                     break
         except BaseException:
-            if not cursor.is_open:
+            if not cursor.can_continue:
                 self._end()
             raise
         return bool(documents)

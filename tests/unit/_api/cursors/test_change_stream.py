@@ -257,6 +257,26 @@ class TestSteps:
                 pytest.fail("a closed stream was entered")
         assert core.names == ["aggregate", "killCursors"]
 
+    @pytest.mark.parametrize("is_lost", [False, True])
+    @pytest.mark.parametrize("end", ["client", "session"])
+    async def test_it_ends_with_its_client_and_its_session(
+        self, coll: Collection, core: FakeCore, end: str, is_lost: bool
+    ) -> None:
+        session = coll.database.client.start_session()
+        core.reply(first(1))
+        stream = coll.watch(session=session)
+        await stream.next()
+        if is_lost:
+            core.reply(lost, lost)
+            with pytest.raises(AutoReconnect):
+                await stream.next()
+        assert stream.alive
+        await (coll.database.client.close() if end == "client" else session.end_session())
+        with pytest.raises(InvalidOperation, match=r"closed|ended"):
+            await stream.try_next()
+        # A loop that goes on while the stream is alive ends.
+        assert (stream.alive, await stream.try_next()) == (False, None)
+
     async def test_the_token_belongs_to_the_stream(self, coll: Collection, core: FakeCore) -> None:
         core.reply(first(1, 2))
         async with coll.watch() as stream:
