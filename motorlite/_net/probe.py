@@ -11,15 +11,20 @@ import threading
 import time
 from contextlib import closing
 from dataclasses import dataclass, replace
+from math import inf
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from motorlite._net.failures import describe
 from motorlite._net.tls import make_context
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from motorlite._net.runtime import Runtime
     from motorlite._options.options import TLSOptions
 
+T = TypeVar("T")
 
 _FAMILIES: Final[dict[str, int]] = {
     "IPv4": socket.AF_INET,
@@ -68,6 +73,33 @@ class TLSLook:
     is_closed: bool = False
 
 
+async def in_daemon(runtime: Runtime, function: Callable[[], T]) -> T:
+    """Run one of the functions below in a thread of its own. A caller that is interrupted leaves it behind.
+
+    No program waits for the end of a daemon, as it does for the threads of asyncio's pool: Ctrl-C ends the command at
+    once, whatever does not answer.
+    """
+    waiter = runtime.waiter()
+
+    def hand_over(result: T | None, problem: Exception | None) -> None:
+        waiter.offer((result, problem))
+
+    def work() -> None:
+        try:
+            result = function()
+        except Exception as error:
+            runtime.run_soon(hand_over, None, error)
+        else:
+            runtime.run_soon(hand_over, result, None)
+
+    threading.Thread(target=work, name="motorlite doctor", daemon=True).start()
+    found: tuple[T, Exception | None] = await waiter.wait(inf)
+    result, problem = found
+    if problem is not None:
+        raise problem
+    return result
+
+
 def resolve(host: str, port: int, timeout: float) -> list[tuple[str, str, Any]]:
     """Return family, IP address and socket address of each address of a host.
 
@@ -84,7 +116,7 @@ def resolve(host: str, port: int, timeout: float) -> list[tuple[str, str, Any]]:
         except (OSError, UnicodeError) as error:
             answers.put(error)
 
-    # The resolver cannot be interrupted. No program waits for the end of a daemon, as it does for threads of a pool.
+    # The resolver cannot be interrupted, so the caller's thread leaves it behind when its time is up.
     threading.Thread(target=ask, name="motorlite doctor", daemon=True).start()
     try:
         found = answers.get(timeout=timeout)

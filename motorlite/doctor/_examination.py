@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from bson.objectid import ObjectId
 
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from motorlite._options.options import ClientOptions
     from motorlite._topology.topology_description import TopologyDescription
 
+T = TypeVar("T")
 Report: TypeAlias = Callable[[Finding], None]
 
 PINGS: Final = 20
@@ -243,25 +244,28 @@ class _Visits:
 
     # --- network ---
 
+    async def _in_thread(self, function: Callable[[], T]) -> T:
+        return await probe.in_daemon(self._runtime, function)
+
     async def _look_at_network(self, address: Address, *, is_from_set: bool) -> bool:
         owner, options, server = self._owner, self._options, format_address(address)
         host, port = address
         if port is None:
             attempt = partial(probe.reach, "Unix", host, host, owner.wishes.timeout)
-            return self._add(network.judge_socket_file(server, await self._runtime.run_in_thread(attempt)))
+            return self._add(network.judge_socket_file(server, await self._in_thread(attempt)))
         if options.proxy is not None:
             owner.add([self._by_proxy(server)])
             host, port = options.proxy.host, options.proxy.port
         owner.waiting(f"{server}: looking up the addresses of {host}")
         try:
-            found = await self._runtime.run_in_thread(partial(probe.resolve, host, port, owner.wishes.timeout))
+            found = await self._in_thread(partial(probe.resolve, host, port, owner.wishes.timeout))
         except (OSError, UnicodeError) as error:
             return self._add([network.unresolved(server, str(error), is_from_set=is_from_set)])
         reached = []
         for family, ip, where in found:
             owner.waiting(f"{server}: TCP connection to {ip}")
             attempt = partial(probe.reach, family, ip, where, owner.wishes.timeout)
-            reached.append(await self._runtime.run_in_thread(attempt))
+            reached.append(await self._in_thread(attempt))
         in_container = self._platform.is_docker
         if not self._add(
             network.judge_addresses(server, reached, is_from_set=is_from_set, is_in_container=in_container)
@@ -280,7 +284,7 @@ class _Visits:
         owner, tls = self._owner, self._options.tls
         assert tls is not None
         owner.waiting(f"{server}: TLS handshake")
-        look = await self._runtime.run_in_thread(partial(probe.look_at_tls, reached, host, tls, owner.wishes.timeout))
+        look = await self._in_thread(partial(probe.look_at_tls, reached, host, tls, owner.wishes.timeout))
         try:
             return self._add(network.judge_tls(server, look, tls, probe.wall_clock()))
         except ValueError as error:

@@ -10,11 +10,13 @@ import threading
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
+import anyio
 import pytest
 import trustme
 
 from motorlite._net import probe
-from motorlite._net.probe import Reached, look_at_tls, open_files_limit, reach, resolve
+from motorlite._net.current import current_runtime
+from motorlite._net.probe import Reached, in_daemon, look_at_tls, open_files_limit, reach, resolve
 from motorlite._options.options import TLSOptions
 from tests.support.peers import server_context
 
@@ -60,6 +62,39 @@ def with_tls(context: ssl.SSLContext) -> Callable[[socket.socket], None]:
             secure.recv(1)
 
     return serve
+
+
+# --- threads ---
+
+
+@pytest.mark.anyio
+@pytest.mark.real_time
+async def test_a_thread_returns_and_raises() -> None:
+    assert await in_daemon(current_runtime(), lambda: threading.current_thread().daemon)
+
+    def fail() -> None:
+        raise LookupError("in the thread")
+
+    with pytest.raises(LookupError, match="in the thread"):
+        await in_daemon(current_runtime(), fail)
+
+
+@pytest.mark.anyio
+@pytest.mark.real_time
+async def test_an_interrupted_caller_leaves_its_thread_behind() -> None:
+    runtime = current_runtime()
+    may_go_on = threading.Event()
+    waited: list[bool] = []
+
+    def work() -> None:
+        runtime.run_soon(scope.cancel)
+        waited.append(may_go_on.wait(PATIENCE))
+
+    with anyio.CancelScope() as scope:
+        await in_daemon(runtime, work)
+    assert scope.cancelled_caught
+    assert not waited
+    may_go_on.set()
 
 
 # --- addresses ---

@@ -21,7 +21,7 @@ from tests.support.scram_server import ScramServer
 from tests.support.srv import Records
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from motorlite.doctor._finding import Finding
 
@@ -39,10 +39,15 @@ class Network:
         self.errors: dict[str, str] = {}
         self.tls = TLSLook("TLSv1.3", "AES", (b"no certificate",))
         self.reached: list[str] = []
+        monkeypatch.setattr(probe, "in_daemon", self._at_once)
         monkeypatch.setattr(probe, "resolve", self._resolve)
         monkeypatch.setattr(probe, "reach", self._reach)
         monkeypatch.setattr(probe, "look_at_tls", lambda *_arguments: self.tls)
         monkeypatch.setattr(probe, "wall_clock", NOW.timestamp)
+
+    @staticmethod
+    async def _at_once(_runtime: Any, function: Callable[[], Any]) -> Any:
+        return function()
 
     def _resolve(self, host: str, port: int, _timeout: float) -> list[tuple[str, str, Any]]:
         if host in self.unresolved:
