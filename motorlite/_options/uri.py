@@ -275,14 +275,21 @@ class _Found:
         self.notes.append(Note(f"{problem}; {consequence}"))
 
 
+def _elsewhere(key: str) -> str:
+    """Return a clause that says where to write an option that connection strings do not have under its name."""
+    if key in ("username", "password"):
+        return "; write mongodb://username:password@host, or pass it to AsyncMongoClient as an argument"
+    return "; pass it to AsyncMongoClient as an argument"
+
+
 def _read_options(raw: Mapping[str, list[str]], found: _Found) -> _Found:
     """Parse the options in `raw` and add them to `found`."""
     check_tls_names(raw)
     for key, texts in raw.items():
         option = BY_NAME.get(key)
         if option is None or not option.is_in_uri:
-            text = f"unknown option {key!r} in the connection string is ignored{did_you_mean(key)}"
-            found.notes.append(Note(text))
+            hint = did_you_mean(key) if option is None else _elsewhere(key)
+            found.notes.append(Note(f"unknown option {key!r} in the connection string is ignored{hint}"))
             continue
         value: str | list[str] = texts if key == "readpreferencetags" else _single(option.name, texts, found.notes)
         if value == "":

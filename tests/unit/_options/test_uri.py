@@ -159,8 +159,8 @@ def test_contradictions(uri: str, text: str) -> None:
         ("maxPoolSise=5", "unknown option 'maxpoolsise' .* did you mean maxPoolSize"),
         ("somethingElse=5", "unknown option 'somethingelse' in the connection string is ignored$"),
         # Objects cannot come from a connection string.
-        ("document_class=dict", "unknown option 'document_class'"),
-        ("username=a", "unknown option 'username'"),
+        ("document_class=dict", "unknown option 'document_class' .* ignored; pass it to AsyncMongoClient"),
+        ("username=a", "unknown option 'username' .* ignored; write mongodb://username:password@host, or pass it"),
         ("maxPoolSize=", "maxPoolSize has no value"),
         ("maxPoolSize=five", "maxPoolSize must be a non-negative integer.* not 'five'; it is ignored"),
         ("maxPoolSize=99999999999", "maxPoolSize must be"),
