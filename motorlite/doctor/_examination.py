@@ -253,32 +253,30 @@ class _Visits:
         if port is None:
             attempt = partial(probe.reach, "Unix", host, host, owner.wishes.timeout)
             return self._add(network.judge_socket_file(server, await self._in_thread(attempt)))
+        proxy = ""
         if options.proxy is not None:
-            owner.add([self._by_proxy(server)])
             host, port = options.proxy.host, options.proxy.port
+            proxy = format_address((host, port))
+            owner.add([network.by_proxy(server, proxy)])
         owner.waiting(f"{server}: looking up the addresses of {host}")
         try:
             found = await self._in_thread(partial(probe.resolve, host, port, owner.wishes.timeout))
         except (OSError, UnicodeError) as error:
-            return self._add([network.unresolved(server, str(error), is_from_set=is_from_set)])
+            return self._add([network.unresolved(server, str(error), is_from_set=is_from_set, proxy=proxy)])
         reached = []
         for family, ip, where in found:
             owner.waiting(f"{server}: TCP connection to {ip}")
             attempt = partial(probe.reach, family, ip, where, owner.wishes.timeout)
             reached.append(await self._in_thread(attempt))
         in_container = self._platform.is_docker
-        if not self._add(
-            network.judge_addresses(server, reached, is_from_set=is_from_set, is_in_container=in_container)
-        ):
+        judged = network.judge_addresses(
+            server, reached, is_from_set=is_from_set, is_in_container=in_container, proxy=proxy
+        )
+        if not self._add(judged):
             return False
         if options.tls is None or options.proxy is not None:
             return True
         return await self._look_at_tls(server, host, next(each for each in reached if each.error is None))
-
-    @staticmethod
-    def _by_proxy(server: str) -> Finding:
-        text = "reached through the SOCKS5 proxy: its addresses are tested here, and names are looked up there"
-        return Finding(Step.ADDRESS, Severity.NOTE, text, "", server)
 
     async def _look_at_tls(self, server: str, host: str, reached: Reached) -> bool:
         owner, tls = self._owner, self._options.tls

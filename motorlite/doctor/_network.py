@@ -32,22 +32,36 @@ FROM_CONFIGURATION: Final = (
 )
 
 
-def unresolved(server: str, problem: str, *, is_from_set: bool) -> Finding:
-    """The host has no address."""
+_PROXY_ADVICE: Final = "check proxyHost and proxyPort, that the proxy runs, and the way from here to it"
+
+
+def unresolved(server: str, problem: str, *, is_from_set: bool, proxy: str = "") -> Finding:
+    """The host, or the proxy in front of it, has no address."""
+    if proxy:
+        text = f"the host name of the proxy {proxy} cannot be resolved: {problem}"
+        return Finding(Step.ADDRESS, Severity.ERROR, text, _PROXY_ADVICE, server)
     advice = FROM_CONFIGURATION if is_from_set else "check the spelling of the host, and the DNS server of this machine"
     return Finding(Step.ADDRESS, Severity.ERROR, f"the host name cannot be resolved: {problem}", advice, server)
 
 
+def by_proxy(server: str, proxy: str) -> Finding:
+    """The server's own addresses are not looked at."""
+    text = f"reached through the SOCKS5 proxy {proxy}: its addresses are tested here, and names are looked up there"
+    return Finding(Step.ADDRESS, Severity.NOTE, text, "", server)
+
+
 def judge_addresses(
-    server: str, reached: Sequence[Reached], *, is_from_set: bool, is_in_container: bool
+    server: str, reached: Sequence[Reached], *, is_from_set: bool, is_in_container: bool, proxy: str = ""
 ) -> Iterator[Finding]:
-    """What became of a TCP connection to each address of a host."""
+    """What became of a TCP connection to each address of a host, or of the proxy in front of it."""
     good = [each for each in reached if each.error is None]
     facts = {"addresses": {each.ip: each.error or round(each.seconds * 1000, 3) for each in reached}}
     if not good:
         text = ", ".join(f"{each.ip} ({each.family}): {_words(each)}" for each in reached)
         advice = _unreachable_advice(server, reached, is_in_container=is_in_container)
-        if is_from_set:
+        if proxy:
+            text, advice = f"the proxy {proxy} cannot be reached: {text}", _PROXY_ADVICE
+        elif is_from_set:
             advice = f"{advice}; {FROM_CONFIGURATION}"
         yield Finding(Step.ADDRESS, Severity.ERROR, text, advice, server, facts)
         return

@@ -287,7 +287,20 @@ async def test_a_proxy(network: Network) -> None:
     report = await examine(ScriptedDeployment(), "mongodb://a:1/?proxyHost=relay&proxyPort=9")
     assert report.status == 0
     assert network.reached == ["IPv4 relay"]
-    assert "SOCKS5 proxy" in report.texts(Severity.NOTE)
+    assert "SOCKS5 proxy relay:9" in report.texts(Severity.NOTE)
+
+
+@pytest.mark.parametrize("problem", ["resolved", "reached"])
+async def test_a_proxy_that_is_not_there(network: Network, problem: str) -> None:
+    if problem == "resolved":
+        network.unresolved["relay"] = OSError("unknown name")
+    else:
+        network.errors["relay"] = "refused"
+    report = await examine(ScriptedDeployment(), "mongodb://a:1/?proxyHost=relay&proxyPort=9")
+    assert report.status == Step.ADDRESS.value
+    assert f"proxy relay:9 cannot be {problem}" in report.errors
+    assert "check proxyHost and proxyPort" in report.errors
+    assert "mongod runs" not in report.errors
 
 
 @pytest.mark.parametrize("error", [None, "No such file"])
