@@ -121,11 +121,13 @@ class Watch:
 
     def report(self, now: float) -> dict[str, Any]:
         """Return everything, as values that JSON has. Call from any thread, again if it raises RuntimeError."""
-        running = tuple(self.running)  # at once, since the event loop goes on
         phases: dict[str, int] = {}
-        for followed in running:
+        running: list[Followed] = []
+        for followed in tuple(self.running):  # at once, since the event loop goes on
             phase = followed.phase
             phases[phase] = phases.get(phase, 0) + 1
+            if phase != "reply" or not followed.awaits_data:
+                running.append(followed)
         slow = [report for ended, report in tuple(self.slow) if now - ended <= REMEMBERED_FOR]
         return {
             # Of the buckets; the last bucket has no bound.
@@ -256,11 +258,17 @@ class Followed:
         if self.operation_id is not None:
             watch.several.pop(self.operation_id, None)
         if seconds >= SLOW:
-            report = {**self.report(now), "phase": self._longest(seconds), "outcome": outcome or "ok"}
-            watch.slow.append((now, report))
+            phase = self._longest(seconds)
+            if outcome is not None or phase != "reply" or not self.awaits_data:
+                watch.slow.append((now, {**self.report(now), "phase": phase, "outcome": outcome or "ok"}))
         if self.run is not None:
             # Errors may keep the run.
             self.run.followed = None
+
+    @property
+    def awaits_data(self) -> bool:
+        """Whether the server may wait for data before it replies, as for a change stream. That makes nothing slow."""
+        return self.run is not None and self.run.operation.is_await_data
 
     def _longest(self, seconds: float) -> str:
         """Return the phase that took most of the time."""

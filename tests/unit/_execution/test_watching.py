@@ -12,6 +12,8 @@ from motorlite._execution.run import Attempt, Run
 from motorlite._execution.watching import BOUNDS, MANY, OTHER, REMEMBERED, SHOWN, Followed, Watch, waits_of
 from motorlite._operations.commands import RunCommand
 from motorlite._operations.contract import Call
+from motorlite._operations.cursors import GetMore
+from motorlite.errors import AutoReconnect
 
 
 def followed(watch: Watch, name: str = "find", started_at: float = 0.0) -> Followed:
@@ -51,6 +53,33 @@ def test_what_is_shown_and_remembered_is_bounded() -> None:
     assert seconds == sorted(seconds, reverse=True)
     assert (len(seconds), seconds[0]) == (SHOWN, pytest.approx(1.0 + (REMEMBERED * 2 - 1) / 1000))
     assert json.loads(json.dumps(report)) == report
+
+
+@pytest.mark.parametrize("is_await_data", [False, True])
+def test_a_wait_for_changes_is_not_slow(is_await_data: bool) -> None:
+    watch = Watch()
+    get_more = GetMore("db", "coll", 7, address=("a", 1), is_await_data=is_await_data)
+
+    def begin(**attributes: Any) -> Followed:
+        made = followed(watch, "getMore")
+        made.run, made.attempt = Run(get_more, Call(None, NO_DEADLINE)), attempt(**attributes)
+        return made
+
+    begin(sent_at=0.0).succeeded(1.0)
+    begin(sent_at=0.0).failed(AutoReconnect("lost"), 1.0)
+    begin(waited_from=0.0, asked_at=0.0, selection_until=5.0, sent_at=0.9).succeeded(1.0)
+    begin(sent_at=0.0)
+    begin(selection_until=5.0, waited_from=0.0)
+    report = watch.report(1.0)
+    ended = [(each["outcome"], each["phase"]) for each in report["slow"]]
+    running = [each["phase"] for each in report["running"]]
+    if is_await_data:
+        assert (sorted(ended), running) == ([("AutoReconnect", "reply"), ("ok", "queue")], ["selection"])
+    else:
+        assert ("ok", "reply") in ended
+        assert sorted(running) == ["reply", "selection"]
+    assert report["in_flight"] == {"reply": 1, "selection": 1}
+    assert report["operations"]["getMore"]["succeeded"] == 2
 
 
 def test_buckets() -> None:
