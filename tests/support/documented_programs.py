@@ -37,14 +37,37 @@ asyncio.run(main())
 """
 
 # Kills the consumer of the recipe between two groups of orders: the second process begins where the first one stopped.
+# Before that, one ends in its very first change.
 CONSUMER: Final = """
 import asyncio, os, subprocess, sys
 from motorlite import AsyncMongoClient
+
+FAILING = '''
+import asyncio, consumer, os
+
+async def handle(change):
+    print("order", change["documentKey"]["_id"], flush=True)
+    os._exit(1)
+
+consumer.handle = handle
+asyncio.run(consumer.main())
+'''
 
 async def main():
     async with AsyncMongoClient(os.environ["MONGODB_URI"]) as client:
         shop = client.shop
         await shop.create_collection("orders")
+        process = subprocess.Popen([sys.executable, "-c", FAILING], stdout=subprocess.PIPE, text=True)
+        while process.poll() is None:
+            await shop.orders.insert_one({})
+            await asyncio.sleep(0.05)
+        failed_at, _ = process.communicate()
+        assert await shop.tokens.find_one("orders") is not None
+        process = subprocess.Popen([sys.executable, "consumer.py"], stdout=subprocess.PIPE, text=True)
+        assert await asyncio.to_thread(process.stdout.readline) == failed_at
+        process.kill()
+        process.communicate()
+        await shop.tokens.drop()
 
         async def consume(first):
             process = subprocess.Popen([sys.executable, "consumer.py"], stdout=subprocess.PIPE, text=True)
