@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import os
 import sys
@@ -48,6 +49,9 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--json", action="store_true", help="print a line of JSON each second")
     parser.add_argument("--once", action="store_true", help="end after one second; with --json, after one line")
     chosen = parser.parse_args(arguments)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # Not every terminal can show the names of clients and collections, nor the signs of the screen.
+        sys.stdout.reconfigure(errors="backslashreplace")
     if not chosen.json and not chosen.list and not _has_rich():
         print(_MISSING_EXTRA, file=sys.stderr)
         return WRONG_USAGE

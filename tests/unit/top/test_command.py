@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import socket
@@ -108,6 +109,23 @@ def test_a_screen_of_the_only_program(capsys: pytest.CaptureFixture[str]) -> Non
     assert found.err == ""
     for title in ("client 1: shop", "operations per second", "servers and their pools", "slow operations"):
         assert title in found.out
+
+
+@pytest.mark.parametrize("arguments", [["--once"], ["--list"], ["--json", "--once"]], ids=" ".join)
+def test_an_output_that_has_no_letters_but_those_of_ascii(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Shop(Core):
+        @property
+        def options(self) -> ClientOptions:
+            return client_options("mongodb://db.example/?appName=B%C3%BCcher")
+
+    output = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", output)
+    with program(core=Shop()):
+        assert main(arguments) == FINE
+    output.seek(0)
+    assert r"B\xfccher" in output.read() or arguments[0] == "--json"
 
 
 def test_a_line_of_json(capsys: pytest.CaptureFixture[str]) -> None:
