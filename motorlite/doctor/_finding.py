@@ -100,6 +100,14 @@ def exit_status(findings: Iterable[Finding]) -> int:
     return min((each.step.value for each in findings if each.severity is Severity.ERROR), default=HEALTHY)
 
 
+def printable(text: str) -> str:
+    """Return a text that a peer may have chosen, with escapes for what a terminal would execute, and for line breaks.
+
+    With these a peer could forge lines of the report.
+    """
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+
+
 @dataclass(frozen=True, slots=True)
 class Secrets:
     """What must not be shown, even if a server repeats it."""
@@ -114,13 +122,13 @@ class Secrets:
         return text
 
     def cleaned(self, finding: Finding) -> Finding:
-        """The finding without secrets."""
+        """The finding without secrets, and with texts that are safe to print."""
         hidden = self._hidden(finding.facts)
         return Finding(
             finding.step,
             finding.severity,
-            self.hide(finding.text),
-            self.hide(finding.advice),
+            printable(self.hide(finding.text)),
+            printable(self.hide(finding.advice)),
             self.hide(finding.server),
             hidden,
         )

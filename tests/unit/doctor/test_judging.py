@@ -69,6 +69,12 @@ def test_secrets_are_hidden_everywhere() -> None:
     assert "hunter2" not in repr(Secrets(("hunter2",)))
 
 
+def test_what_a_server_says_can_neither_move_the_cursor_nor_begin_a_line() -> None:
+    said = "Größe\x1b[2J\r\n  ok      all is well"
+    cleaned = Secrets().cleaned(Finding(Step.ACCESS, Severity.ERROR, said, said))
+    assert cleaned.text == cleaned.advice == r"Größe\x1b[2J\r\n  ok      all is well"
+
+
 # --- the connection string ---
 
 
