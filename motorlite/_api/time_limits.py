@@ -188,8 +188,7 @@ class timeout:  # PyMongo's name, and that of asyncio's and anyio's counterparts
     Args:
         seconds: The limit. 0: no limit, as with ``timeoutMS=0``: the driver retries operations, as `docs/retries.md`
             describes, until they succeed, are cancelled or the retry budget is empty. None: `timeoutMS` of client,
-            database and collection applies, as if there were no blocks around this one. Limits inside such a block
-            still end with the blocks around it.
+            database and collection applies again. All limits inside such a block still end with the blocks around it.
 
     Raises:
         TypeError: `seconds` is not a number.

@@ -422,9 +422,10 @@ class AsyncClientSession:
                         try:
                             await self._core.sleep(delay)
                         except BaseException:
-                            retries.gave_up(error)
+                            retries.repay()
                             raise
                 else:
+                    retries.repay()
                     return None
         finally:
             del newest  # whose traceback references this frame

@@ -55,7 +55,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from motorlite._base.error_documents import RETRYABLE, SYSTEM_OVERLOADED, TRANSACTION_LABELS, TRANSIENT_TRANSACTION
-from motorlite._operations.contract import DEFAULT_OPTIONS, Kind
+from motorlite._operations.contract import DEFAULT_OPTIONS, Kind, TransactionEnd
 from motorlite._retry import classification
 from motorlite._retry.backoff import CONTROLLED_BACKOFF, server_base_backoff
 from motorlite._retry.classification import reason_of
@@ -357,9 +357,15 @@ class Retry:
         return jitter() * CONTROLLED_BACKOFF[min(self._ordinary_retries, len(CONTROLLED_BACKOFF)) - 1]
 
     def _is_repeated(self, rules: tuple[RetryRule, ...]) -> bool:
-        """Whether the newest attempt is an ordinary retry whose failure permits another one."""
+        """Whether the newest attempt is an ordinary retry whose failure permits another one.
+
+        After a commit of unknown result, that may be another commit, which `with_transaction` makes.
+        """
         newest, rule = self._newest, RetryRule.SPECIFICATION
-        return newest is not None and newest.rule is rule and rule in rules and self._has_attempts_left(rule)
+        if newest is None or newest.rule is not rule:
+            return False
+        is_commit = self._operation.ends is TransactionEnd.COMMIT
+        return rule in rules and (is_commit or self._has_attempts_left(rule))
 
     @property
     def _is_metered(self) -> bool:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from motorlite._base.deadline import Deadline
+    from motorlite._base.values import Address
     from motorlite.retry import RetryBudget
 
 # Seconds.
@@ -72,8 +73,9 @@ class TransactionRetries:
         self._jitter = jitter
         # Transactions started so far.
         self._attempts = 0
-        # How often the newest transaction was committed again.
+        # How often the newest transaction was committed again, and the server whose error the newest of these followed.
         self._commits = 0
+        self._source: Address | None = None
         # None: retries have no budget.
         self._budget = budget
 
@@ -90,14 +92,15 @@ class TransactionRetries:
 
     def after_commit(self, error: PyMongoError, now: float) -> tuple[After, float]:
         """Return what follows an error of the commit, and after how many seconds."""
-        if error.has_error_label(UNKNOWN_COMMIT_RESULT) and error_code(error) != MAX_TIME_MS_EXPIRED:
-            if _is_final(error):
-                return After.RAISE, 0.0
+        is_unknown = error.has_error_label(UNKNOWN_COMMIT_RESULT) and error_code(error) != MAX_TIME_MS_EXPIRED
+        if is_unknown and not _is_final(error):
             if error.retry_refusal == str(RetryRefusal.DEADLINE):
                 # The commit had too little time left for its next attempt, and so would another.
                 return (After.TIME_OUT if self._deadline.is_set else After.RAISE), 0.0
             return self._commit_again(error, now)
-        if error.has_error_label(TRANSIENT_TRANSACTION):
+        if isinstance(error, OperationFailure) and not error.has_error_label(SYSTEM_OVERLOADED):
+            self.repay()
+        if error.has_error_label(TRANSIENT_TRANSACTION) and not is_unknown:
             return self._start_again(now)
         return After.RAISE, 0.0
 
@@ -113,16 +116,20 @@ class TransactionRetries:
             error.retry_refusal = str(RetryRefusal.TOKENS)
             return After.RAISE, 0.0
         self._commits += 1
+        self._source = error.address
         return After.COMMIT_AGAIN, delay
 
-    def gave_up(self, error: PyMongoError) -> None:
-        """Return the token taken for a further commit that was not made. The one before failed with `error`."""
+    def repay(self) -> None:
+        """Return the token of a further commit that was not made, or that no other follows.
+
+        Those between return none: a series must not pay for itself.
+        """
         if self._budget is not None and self._commits > 1:
-            self._budget.retry_not_made(error.address)
+            self._budget.retry_not_made(self._source)
 
     def refused(self, error: PyMongoError, before: PyMongoError, *, may_be_committed: bool) -> None:
         """Mark the error of a further commit that was not sent. `before`, the error of the commit before, stands."""
-        self.gave_up(before)
+        self.repay()
         error._add_error_label(UNKNOWN_COMMIT_RESULT)
         error.address, error.may_have_been_executed = before.address, may_be_committed
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -156,20 +156,46 @@ async def test_a_commit_is_repeated_until_its_result_is_known(it: Calling) -> No
     assert concerns == [None, *[{"w": "majority", "wtimeout": 10_000}] * 5]
 
 
+@pytest.mark.parametrize("limit", [{}, {"timeoutMS": 100_000}], ids=["no limit", "a limit"])
+async def test_tokens_bound_the_further_commits(limit: dict[str, Any]) -> None:
+    """A series of commits does not pay for itself, though the free retry of each one fails, too."""
+    budget = RetryBudget(5)
+    async with calling(retry_budget=budget) as it:
+        it.server.on("commitTransaction", SHUTTING_DOWN)
+        error = await it.call_fails(**limit)
+        assert error.retry_refusal == "tokens"
+        assert budget.tokens == 0
+        # Without a limit, each of the first commit, the free further one and five more is retried once.
+        assert len(it.server.commands("commitTransaction")) == (9 if limit else 14)
+
+
+@pytest.mark.parametrize(
+    ("last", "expected"), [({}, 2.1), (failure(13), 2), (overloaded(), 1)], ids=["succeeds", "fails", "is refused"]
+)
+async def test_the_last_commit_of_a_series_returns_its_token(last: Answer, expected: float) -> None:
+    budget = RetryBudget(3)
+    async with calling(retry_budget=budget, maxAdaptiveRetries=0) as it:
+        # Two commits with their retries, then one that costs a token, and another.
+        it.server.on("commitTransaction", *[SHUTTING_DOWN] * 6, last, failure(13))
+        with suppress(PyMongoError):
+            await it.call()
+        assert budget.tokens == pytest.approx(expected)
+
+
 async def test_a_commit_that_is_cancelled_in_its_backoff_returns_its_token() -> None:
     budget = RetryBudget(8)
     async with calling(retry_budget=budget) as it:
         it.server.on("commitTransaction", SHUTTING_DOWN)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(it.call)
-            # Each commit is retried once; after six of them, the wait is long enough to be met.
+            # Each commit is retried once; after six of them, the wait is long enough to be met. Four took a token.
             for _ in range(10_000):
                 await anyio.sleep(0.001)
-                if budget.tokens == 7 and len(it.server.commands("commitTransaction")) == 12:
+                if budget.tokens == 3 and len(it.server.commands("commitTransaction")) == 12:
                     break
-            assert budget.tokens == 7
+            assert budget.tokens == 3
             tasks.cancel_scope.cancel()
-        assert budget.tokens == 8
+        assert budget.tokens == 4
         assert it.names[-1] == "commitTransaction"
 
 
@@ -187,9 +213,9 @@ async def test_the_result_is_unknown_if_the_further_commit_is_refused(how: str) 
             tasks.start_soon(call)
             for _ in range(10_000):
                 await anyio.sleep(0.001)
-                if len(it.server.commands("commitTransaction")) == 12 and budget.tokens == 7:
+                if len(it.server.commands("commitTransaction")) == 12 and budget.tokens == 3:
                     break
-            assert budget.tokens == 7
+            assert budget.tokens == 3
             if how == "the session is ended":
                 await it.session.end_session()
             else:
@@ -200,7 +226,7 @@ async def test_the_result_is_unknown_if_the_further_commit_is_refused(how: str) 
                     await anyio.sleep(1.5)
                     assert len(it.server.commands("commitTransaction")) == 12
                 await it.client.close()
-        assert budget.tokens == 8
+        assert budget.tokens == 4
         (error,) = found
         assert isinstance(error, InvalidOperation)
         assert error.error_labels == {UNKNOWN}

@@ -109,8 +109,8 @@ ordinary retry of an operation is immediate and free. Every further one
   commands more than there are tokens.
 
 The same holds without `timeoutMS` where an operation may have more than one ordinary retry: after an overload error,
-and when `with_transaction` repeats a commit whose result is unknown. With `retryBudget=false`, only the waits limit
-these retries.
+and when `with_transaction` repeats a commit whose result is unknown; each of these commits has an immediate and free
+retry of its own. With `retryBudget=false`, only the waits limit these retries.
 
 A further retry that succeeds returns 1.1 tokens, and one that fails with an error that is not retried returns 1. One
 that fails and may be followed by another returns none: otherwise a server that keeps failing would refill the budget.

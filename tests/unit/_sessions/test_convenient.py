@@ -140,11 +140,11 @@ def test_only_a_commit_that_took_a_token_returns_one() -> None:
     for expected in (8, 7, 6):
         assert made.after_commit(error, START)[0] is After.COMMIT_AGAIN
         assert budget.tokens == expected
-    made.gave_up(error)
+    made.repay()
     assert budget.tokens == 7
     made.started()
     made.after_commit(error, START)
-    made.gave_up(error)
+    made.repay()
     assert budget.tokens == 7
 
 
