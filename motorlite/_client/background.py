@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 _LOOK_EVERY: Final = 0.01
 # Seconds that abandoned operations are killed for when the client closes.
 _LAST_KILLS: Final = 1.0
+# Seconds that released operations get at most until they have run; one that nothing resumes must not keep the client.
+_LAST_RELEASES: Final = 1.0
 
 
 class MayBeOpen(Protocol):
@@ -95,6 +97,10 @@ class Background:
             await runtime.sleep(_LOOK_EVERY)
         self.abandoned_operations.cancel()
         self.executor.stop()
+        # The released operations give their sessions back as soon as they run.
+        release_until = runtime.now() + _LAST_RELEASES
+        while self.executor.is_pausing and runtime.now() < release_until:
+            await runtime.sleep(0)
         while self._is_busy():
             left = until - runtime.now()
             if left <= 0:

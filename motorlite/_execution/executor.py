@@ -117,6 +117,11 @@ class Executor:
         if self._admission is not None:
             self._admission.stop()
 
+    @property
+    def is_pausing(self) -> bool:
+        """Whether an operation that waited for its next attempt still has its session."""
+        return self._retries.pausing > 0
+
     def release(self, session: Session) -> None:
         """Return the server session of an implicit or ended session to the pool."""
         self.open_transactions.discard(session)

@@ -27,7 +27,7 @@ _ALWAYS, _SPECIFICATION, _STRATEGY = RetryRule.ALWAYS, RetryRule.SPECIFICATION, 
 class RetrySteps:
     """The steps between two attempts of the operations of one client."""
 
-    __slots__ = ("_now", "_reports", "_selection_timeout", "_settings", "_sleep", "deployment", "is_stopped")
+    __slots__ = ("_now", "_reports", "_selection_timeout", "_settings", "_sleep", "deployment", "is_stopped", "pausing")
 
     def __init__(
         self,
@@ -43,6 +43,8 @@ class RetrySteps:
         self.deployment: Deployment = deployment
         # The client is closing.
         self.is_stopped: bool = False
+        # How many operations wait for their next attempt, each of them with its session.
+        self.pausing: int = 0
         self._settings = settings
         self._reports = reports
         self._now = now
@@ -126,6 +128,7 @@ class RetrySteps:
         ends_early = decision.rule is _SPECIFICATION and decision.reason is not RetryReason.OVERLOAD
         if attempt.connection is None:
             ends_early = decision.rule is not _STRATEGY
+        self.pausing += 1
         try:
             if attempt.server is None or not ends_early:
                 await self.deployment.pause(until)
@@ -134,6 +137,8 @@ class RetrySteps:
         except BaseException:
             retry.gave_up()
             raise
+        finally:
+            self.pausing -= 1
         if self.is_stopped:
             retry.gave_up(RetryRefusal.CLOSED)
             self._check_open(run)

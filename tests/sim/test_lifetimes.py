@@ -390,6 +390,22 @@ class TestClose:
             assert texts["selection"].startswith("the client is closed")
             assert server.received[-1].name == "endSessions", "after the operations that use them"
 
+    @pytest.mark.parametrize("grace", [0, 5])
+    async def test_the_session_of_an_operation_in_its_backoff_is_ended(self, grace: float) -> None:
+        deployment, server = deployment_of(0)
+        server.on("find", overloaded(baseBackoffMS=60_000))
+        async with scripted_client(deployment) as client, anyio.create_task_group() as group:
+            outcomes = Outcomes()
+            for name in ("first", "second"):
+                group.start_soon(outcomes.run, name, client.db.coll.find_one)
+            await anyio.sleep(0.1)
+            await client.close(grace)
+            assert outcomes.ended.keys() == {"first", "second"}
+        (end,) = server.commands("endSessions")
+        used = {bytes(command["lsid"]["id"]) for command in server.commands("find")}
+        assert {bytes(session["id"]) for session in end["endSessions"]} == used
+        assert len(used) == 2
+
     @pytest.mark.parametrize("retries", [0, 2])
     async def test_an_error_that_comes_meanwhile_is_not_retried(self, retries: int) -> None:
         deployment, server = deployment_of(0)
