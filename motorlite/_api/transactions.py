@@ -330,7 +330,7 @@ class AsyncClientSession:
             InvalidOperation: A transaction is in progress, the session has ended, or it reads from a snapshot.
             ConfigurationError: The write concern is not acknowledged.
             ExecutionTimeout, NetworkTimeout: Time ran out; ``__cause__`` is the newest error, which gives it its
-                labels.
+                labels. A newest error whose `timeout` is true is raised itself.
             Exception: Any other error of `callback` or of the commit.
 
         Retries: besides, the commit as a retryable write, even with retryWrites=False (docs/retries.md).
