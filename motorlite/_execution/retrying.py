@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from motorlite._base.values import Progress
 from motorlite._retry.consultation import consult
 from motorlite._retry.decision import Again, Ask, ExpireAfter, Retry
 from motorlite.errors import InvalidOperation
@@ -65,7 +66,8 @@ class RetrySteps:
             if isinstance(decision, Ask):
                 decision = await self._consult(run, decision)
             if isinstance(decision, Again):
-                if decision.delay:
+                # A refused attempt may not have yielded, and a strategy that repeats it at once must not starve others.
+                if decision.delay or (decision.rule is _STRATEGY and attempt.progress is Progress.NOT_SENT):
                     await self._back_off(run, attempt, decision)
                 run.is_retry = True
                 return None

@@ -17,6 +17,7 @@ from motorlite.errors import (
     ExecutionTimeout,
     InvalidOperation,
     OperationFailure,
+    PoolFullError,
     PyMongoError,
     RetryStrategyError,
     ServerSelectionTimeoutError,
@@ -204,6 +205,32 @@ async def test_the_wait_for_a_rate_limit_counts() -> None:
         await error_of(client.db.coll.find_one)
     ((request, _),) = strategy.asked
     assert request.elapsed == pytest.approx(2.0)
+
+
+async def test_one_that_repeats_refused_operations_at_once_lets_other_tasks_run() -> None:
+    """Else the operations that it waits for would never end."""
+    turns = 0
+
+    async def count_turns() -> None:
+        nonlocal turns
+        while True:
+            await anyio.lowlevel.checkpoint()
+            turns += 1
+
+    strategy = Strategy(*[0.0] * 50, NO_RETRY)
+    deployment = answering("find", FOUND, Reply(FOUND, 1.0))
+    async with scripted_client(deployment, maxPoolSize=1, wait_queue="reject") as client:
+        await client.db.coll.find_one()
+        async with anyio.create_task_group() as group:
+            group.start_soon(client.db.coll.find_one)
+            await settle()
+            group.start_soon(count_turns)
+            impatient = client.db.coll.with_options(retry_strategy=strategy)
+            error = await error_of(impatient.find_one)
+            group.cancel_scope.cancel()
+    assert isinstance(error, PoolFullError)
+    assert strategy.reasons == [RetryReason.NOT_ADMITTED] * 51
+    assert turns >= 40
 
 
 async def test_an_operation_that_finds_no_server_can_be_retried() -> None:
