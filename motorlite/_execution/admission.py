@@ -227,14 +227,15 @@ class AdmissionSteps:
         now, operation = self._now(), run.operation
         if gate.limit is not None and operation.is_await_data:
             gate.limit.awaits_no_longer(run)
-        elif gate.limit is not None and operation.is_acknowledged:
+        elif gate.limit is not None and operation.is_acknowledged and not operation.is_exhaust:
+            # The server sends the batches of an exhaust cursor ahead: their times are those of their reader.
             gate.limit.succeeded(now - connection.in_use_since, server.pool.state.running, now)
         if visit is not None:
             gate.leave(visit, Outcome.SUCCESS if operation.is_acknowledged else Outcome.NEUTRAL, now)
 
     def failed(self, visit: Visit | None, run: Run, attempt: Attempt, error: BaseException) -> None:
         """Learn that the attempt failed with `error`, which may be a cancellation; as `replied`, before check-in."""
-        server, connection = attempt.server, attempt.connection
+        server = attempt.server
         assert server is not None
         gate = server.gate
         if gate is None:
@@ -242,11 +243,11 @@ class AdmissionSteps:
         now, outcome = self._now(), outcome_of(error, attempt.progress)
         if gate.limit is not None and run.operation.is_await_data:
             gate.limit.awaits_no_longer(run)
-        elif gate.limit is not None and connection is not None:
-            seconds = now - connection.in_use_since
+        elif gate.limit is not None and attempt.sent_at is not None:
+            seconds = now - attempt.sent_at  # a cursor may have had its connection for long
             if outcome is Outcome.FAILURE:
                 gate.limit.failed(seconds, now)
-            elif outcome is Outcome.SUCCESS:
+            elif outcome is Outcome.SUCCESS and not run.operation.is_exhaust:
                 gate.limit.succeeded(seconds, server.pool.state.running, now)
         if visit is not None:
             gate.leave(visit, outcome, now)

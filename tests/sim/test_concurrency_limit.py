@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
-from motorlite.errors import PyMongoError
+from motorlite import CursorType
+from motorlite.errors import OperationFailure, PyMongoError
 from motorlite.overload import ConcurrencyLimit
 from motorlite.testing.cancellation import cancel_at
 from motorlite.testing.scripted import Hang, Reply, ScriptedDeployment
 from tests.support.cancellation import settle
-from tests.support.core import OVERLOADED_ONLY, A, Driver, driver, fails, get_more, replica_set, run_command
+from tests.support.clients import scripted_client
+from tests.support.core import BAD_VALUE, OVERLOADED_ONLY, A, Driver, driver, fails, get_more, replica_set, run_command
 
 if TYPE_CHECKING:
     from motorlite._admission.concurrency_limit import AdaptiveLimit
@@ -128,6 +130,25 @@ async def test_waiting_for_data_is_not_slow() -> None:
             operation.is_await_data = True
             await client.run(operation)
         assert limit(client)._durations == [pytest.approx(0.0)]  # of the command that connected
+
+
+async def test_a_slow_reader_of_an_exhaust_cursor_does_not_make_the_server_slow() -> None:
+    """Its connection is in use all the time, and the server sends the batches before they are read."""
+    more = {"cursor": {"id": 7, "ns": "db.coll", "nextBatch": [{"_id": 1}]}}
+    deployment = replica_set()
+    deployment["a:1"].on("find", {"cursor": {"id": 7, "ns": "db.coll", "firstBatch": [{"_id": 0}]}})
+    deployment["a:1"].on("getMore", *[more] * 3, BAD_VALUE)
+    async with scripted_client(deployment, concurrency_limit=ConcurrencyLimit()) as client:
+        cursor = client.db.coll.find(cursor_type=CursorType.EXHAUST)
+        for _ in range(4):
+            await cursor.next()
+            await anyio.sleep(1)
+        with pytest.raises(OperationFailure):
+            await cursor.next()
+        (server,) = client._core.topology.servers
+        assert server.gate is not None
+        assert server.gate.limit is not None
+        assert server.gate.limit._durations == [pytest.approx(0.0)]  # of the find
 
 
 async def test_waiting_for_data_takes_no_place() -> None:
