@@ -60,7 +60,7 @@ def call_options(
             use instead, once; or a function, possibly a coroutine function, that takes the `AdmissionError` and returns
             what the method returns (for a cursor: the list of its documents). The driver does not limit the time
             that the function takes, and its exceptions leave the method. Calls that the function makes have no
-            fallback, unless it sets one. Other operations raise the error.
+            fallback, unless it sets one. Other operations, and all of GridFS, raise the error.
         wait_queue: What happens to these calls when all connections are in use, in place of the client's `wait_queue`,
             which the client must have: strategy, depth, memory, timeout and overflow. Depth and memory count everything
             that waits for a connection. The order cannot be set here: it remains that of the client's queue.
@@ -167,6 +167,8 @@ def effective(inherited: CallOptions) -> CallOptions:
             "call_options(wait_queue=...) has no effect: the client was made without the option wait_queue"
         )
     options = inherited.with_options(**block)
+    if not inherited.takes_fallback:
+        options = options.with_options(fallback=None)
     if inherited.unread:
         _check_effect(options, block)
     return options

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NoReturn
 
@@ -97,6 +97,10 @@ class Settings:
             timeout,
             options,
         )
+
+    def without_fallback(self) -> Settings:
+        """Return these settings for the driver's own operations, which no fallback of the application may answer."""
+        return replace(self, call_options=self.call_options.with_options(takes_fallback=False))
 
 
 # Bound here, since Python looks the method of an imported object up at each call.

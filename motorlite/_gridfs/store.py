@@ -108,6 +108,8 @@ class Store:
     def __init__(self, root: AsyncCollection[Any]) -> None:
         if not root.write_concern.acknowledged:
             raise ConfigurationError("GridFS needs an acknowledged write concern: a file exists when its chunks do")
+        # An answer that is not the server's could have an upload delete the file that it has just stored.
+        root = root._with_settings(root.name, root._settings.without_fallback())
         # Types of the application's own may change documents: those of GridFS stay as they are.
         options = root.codec_options.with_options(type_registry=TypeRegistry())
         self.files: AsyncCollection[Any] = root.with_options(options)["files"]

@@ -305,6 +305,8 @@ class CallOptions:
     assigned_priority: int | None = None
     # The block whose fallback answers operations that the client refuses to send, or None.
     fallback: CallBlock | None = None
+    # Whether a block may set one. Not for reads of the driver's own: what it writes next depends on them.
+    takes_fallback: bool = True
     # The rules for waiting for a connection; None: the client has none.
     wait_queue: WaitQueue | None = None
     # The settings of blocks that the client ignores and has not warned about yet. The only part that changes; all calls

@@ -9,7 +9,9 @@ import pytest
 
 import motorlite
 from motorlite._gridfs import upload
-from motorlite.errors import AutoReconnect, NetworkTimeout, PyMongoError
+from motorlite.errors import AutoReconnect, NetworkTimeout, PyMongoError, RateLimitError
+from motorlite.overload import RateLimit
+from motorlite.read_preferences import ReadPreference
 from motorlite.testing.scripted import failure
 from tests.support.stored_files import stored_files
 
@@ -31,6 +33,18 @@ def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def upload_another(bucket: AsyncGridFSBucket) -> None:
     await bucket.upload_from_stream_with_id(2, "g", CONTENT)
+
+
+async def test_no_fallback_answers_instead_of_the_server() -> None:
+    """The last look for the chunks is refused: an upload must not take the fallback's answer for their deletion."""
+    limits = {"db.fs.chunks": RateLimit(rate=0.001, burst=3)}  # for one index and one batch
+    async with stored_files(rate_limit=limits, wait_queue="degrade") as (files, bucket, _):
+        for fallback in (lambda _: None, ReadPreference.SECONDARY):
+            with motorlite.call_options(fallback=fallback) as block, pytest.raises(RateLimitError):
+                await bucket.upload_from_stream_with_id(1, "f", CONTENT[:8])
+            assert not block.is_degraded
+        assert len(files.files) == 1
+        assert len(files.chunks) == 2
 
 
 @pytest.mark.parametrize(
