@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -18,6 +19,6 @@ def server_base_backoff(error: PyMongoError) -> float | None:
     """Return the server's own base backoff in seconds (`baseBackoffMS` in the error), or None."""
     details: Any = getattr(error, "details", None)
     value = details.get("baseBackoffMS") if hasattr(details, "get") else None
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0:
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < inf:
         return value / 1000
     return None

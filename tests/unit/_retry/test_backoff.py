@@ -58,7 +58,9 @@ def test_the_servers_base(value: Any, seconds: float) -> None:
     assert delay(LATER, 0, 1.0, error) == min(10, seconds * 2)
 
 
-@pytest.mark.parametrize("value", [0, -1, -0.5, "100", True, False, None, [100], {}, Decimal(5), float("nan")])
+@pytest.mark.parametrize(
+    "value", [0, -1, -0.5, "100", True, False, None, [100], {}, Decimal(5), float("nan"), float("inf")]
+)
 def test_what_is_no_base(value: Any) -> None:
     error = overload(baseBackoffMS=value)
     assert server_base_backoff(error) is None
