@@ -189,6 +189,17 @@ async def test_cancellation_passes_through() -> None:
     assert scope.cancelled_caught
 
 
+async def test_the_cancellation_of_another_task_is_no_cancellation() -> None:
+    kind = anyio.get_cancelled_exc_class()
+
+    def of_another_task() -> RetryAction:
+        raise kind._create() if hasattr(kind, "_create") else kind  # trio's has no public constructor
+
+    fault = await asked(of_another_task)
+    assert isinstance(fault, StrategyFault)
+    assert fault.text.startswith("raised ")
+
+
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, GeneratorExit])
 async def test_what_is_no_exception_passes_through(kind: type[BaseException]) -> None:
     def leave() -> RetryAction:
