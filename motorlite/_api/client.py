@@ -12,7 +12,7 @@ from motorlite._api.client_bulk import AsyncMongoClient as ClientBulkWrites
 from motorlite._api.cursors.watching import Watching
 from motorlite._api.database import name_of
 from motorlite._api.lists import list_cursor, names
-from motorlite._api.session import session_of
+from motorlite._api.session import session_of, unbound
 from motorlite._api.settings import Settings
 from motorlite._api.transaction_options import SessionOptions
 from motorlite._api.turns import give_way, refused
@@ -72,6 +72,7 @@ class AsyncMongoClient(ClientBulkWrites[DocumentT], Watching[DocumentT]):
             CallOptions(
                 retry_strategy=options.retry_strategy,
                 wait_queue=options.wait_queue,
+                apart=unbound,
                 unread=unread_call_options(options),
             ),
         )

@@ -55,7 +55,11 @@ def _innermost() -> BoundSession[Any] | None:
 
 @contextmanager
 def unbound() -> Iterator[None]:
-    """Keep the driver's own operations in a ``with`` block out of the session that the caller's `bind` has set."""
+    """Keep the operations in a ``with`` block out of the session that the caller's `bind` has set.
+
+    Those of the driver itself, and those of a retry strategy: a write of its own would wait for the turn of the one
+    that waits for the strategy.
+    """
     token = _bound.set(None)
     try:
         yield

@@ -101,7 +101,8 @@ class RetrySteps:
     async def _consult(self, run: Run, ask: Ask) -> Again | Raise:
         retry = run.retry
         assert retry is not None
-        answer = await consult(ask, min(run.call.deadline.expires_at, self._now() + self._selection_timeout))
+        with run.call.options.apart():
+            answer = await consult(ask, min(run.call.deadline.expires_at, self._now() + self._selection_timeout))
         return self._decided(run, retry, retry.conclude(answer, self._now(), is_closing=self.is_stopped))
 
     def _decided(self, run: Run, retry: Retry, decision: Again | Raise) -> Again | Raise:

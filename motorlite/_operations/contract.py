@@ -6,6 +6,7 @@ An operation declares facts. The executor never branches on the operation's type
 from __future__ import annotations
 
 import enum
+from contextlib import nullcontext
 from copy import copy
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -20,7 +21,8 @@ from motorlite._wire.replies import cursor
 from motorlite.retry import SpecificationRetry
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from bson.codec_options import CodecOptions
 
@@ -307,6 +309,8 @@ class CallOptions:
     fallback: CallBlock | None = None
     # Whether a block may set one. Not for reads of the driver's own: what it writes next depends on them.
     takes_fallback: bool = True
+    # Keeps what a retry strategy does itself out of the session that the caller's `bind` has set.
+    apart: Callable[[], AbstractContextManager[None]] = nullcontext
     # The rules for waiting for a connection; None: the client has none.
     wait_queue: WaitQueue | None = None
     # The settings of blocks that the client ignores and has not warned about yet. The only part that changes; all calls

@@ -547,6 +547,32 @@ async def test_no_error_forms_a_cycle(answer: Any) -> None:
             gc.enable()
 
 
+@pytest.mark.parametrize("in_transaction", [False, True])
+async def test_what_it_does_itself_is_no_part_of_the_callers_session(in_transaction: bool) -> None:
+    """A write of its own would wait for the turn of the write that waits for it."""
+
+    class Writing(RetryStrategy):
+        async def retry_after(self, request: RetryRequest, reason: RetryReason) -> RetryAction:
+            with motorlite.call_options(retry_strategy=SpecificationRetry()):
+                await client.audit.log.insert_one({})
+            return NO_RETRY
+
+    deployment = replica_set()
+    server = deployment["a:1"]
+    server.on("insert", lambda command: WRITTEN if command["$db"] == "audit" else OVERLOADED)
+    async with scripted_client(deployment, retry_strategy=Writing(), maxAdaptiveRetries=0) as client:
+        begin = anyio.current_time()
+        async with client.start_session() as session, session.bind(end_session=False):
+            if in_transaction:
+                session.start_transaction()
+            error = await error_of(lambda: client.db.coll.insert_one({}))
+            assert isinstance(error, OperationFailure)
+        assert anyio.current_time() == begin
+        refused, own = server.commands("insert")
+        assert own["lsid"] != refused["lsid"]
+        assert "autocommit" not in own
+
+
 async def test_a_strategy_may_use_the_client() -> None:
     """It may ask a collection of its own for its decision."""
 
