@@ -119,12 +119,13 @@ class Request(_Defaults):
     def refuse(self, error: PyMongoError) -> None:
         """End the wait with `error`."""
         self.release()
-        self.waiter.offer(error)
+        if not self.waiter.offer(error):
+            # Its time is up, but a busy event loop has not told it yet. It fails once, with the error that was counted.
+            self.refusal = lambda: error
 
     def deliver(self) -> bool:
         """Give the operation the error of its refusal. Returns False if it has one already, or has left."""
-        assert self.refusal is not None
-        return self.waiter.offer(self.refusal())
+        return self.refusal is not None and self.waiter.offer(self.refusal())
 
     def has_expired(self, now: float) -> bool:
         """Whether it must not be served any more. One whose own connection is being opened has passed the queue."""

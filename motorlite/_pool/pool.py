@@ -246,7 +246,7 @@ class Pool:
     def _timed_out(self, request: Request, started: float) -> PyMongoError:
         error: PyMongoError
         if request.refusal is not None:  # refused in time, and not woken yet
-            error = request.refusal()
+            error, request.refusal = request.refusal(), None  # which may lead to the error, whose frames lead here
             error.address = self.address
         else:
             now = self._runtime.now()

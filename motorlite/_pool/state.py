@@ -571,7 +571,7 @@ class PoolState:
         while self.queue.count:
             request = self.queue.pop(now)
             if self.bounded is not None and request.has_expired(now):
-                request.waiter.offer(self.expire(request, now))
+                request.refuse(self.expire(request, now))
                 continue
             if request.establishment is not None:
                 request.release()

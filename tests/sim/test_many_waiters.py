@@ -31,13 +31,18 @@ NUMBER = 1000
 
 
 class Asleep:
-    """Wakes no waiter, but notes how often it was asked to."""
+    """Wakes no waiter before it is told to, but notes how often it was asked to."""
 
     def __init__(self) -> None:
         self.asked = 0
+        self._left: list[tuple[Collection[Any], Callable[[Any], object]]] = []
 
-    def wake(self, waiting: object, offer: object) -> None:
+    def wake(self, waiting: Collection[Any], offer: Callable[[Any], object]) -> None:
         self.asked += 1
+        self._left.append((waiting, offer))
+
+    def wake_late(self) -> list[object]:
+        return [offer(one) for waiting, offer in self._left for one in waiting]
 
 
 class Crowd:
@@ -187,7 +192,7 @@ async def test_whose_time_is_up_before_it_is_told_was_refused_all_the_same(
     async with pool_on(ScriptedDeployment(["a:1"]), max_size=1) as subject, anyio.create_task_group() as group:
         connection = await subject.check_out()
         pool: Any = subject.pool
-        pool._waking = Asleep()
+        pool._waking = asleep = Asleep()
         begun = subject.now
         waiting = Waiting(subject, until=begun + 1.0)
         group.start_soon(waiting.run)
@@ -198,6 +203,7 @@ async def test_whose_time_is_up_before_it_is_told_was_refused_all_the_same(
         await anyio.sleep(2.0)
         assert waiting.ended_at == begun + 1.0
         assert type(waiting.error) is error
+        assert not any(asleep.wake_late())
         pool.check_in(connection)
         await settle()
 

@@ -154,6 +154,28 @@ async def test_a_pool_is_cleared_after_ones_own_connection_was_opened_at_the_mom
             subject.pool.check_in(other.connection)
 
 
+@pytest.mark.parametrize("how", ["its turn", "drop"])
+async def test_one_whose_timeout_is_seen_late_is_counted_once(deployment: ScriptedDeployment, how: str) -> None:
+    """Before it sees its timeout, its turn comes, or it is dropped for another one."""
+    options = queue(max_depth=1, timeout=0.5, overflow_strategy="drop_oldest")
+    async with pool_on(deployment, max_size=1, wait_queue=options) as subject, anyio.create_task_group() as group:
+        connection = await subject.check_out()
+        subject.pool._runtime = LateRuntime(subject.pool._runtime)
+        late = await start(subject, group)
+        await anyio.sleep(0.75)
+        another = None if how == "its turn" else await start(subject, group)
+        subject.pool.check_in(connection)
+        await anyio.sleep(1)
+        assert isinstance(late.error, WaitQueueFullError if another else WaitQueueTimeoutError)
+        if another is not None:
+            assert another.connection is not None
+            subject.pool.check_in(another.connection)
+        assert subject.pool.state.bounded is not None
+        stats = subject.pool.state.bounded.stats()
+        assert stats.rejected == {"queue_full" if another else "timeout": 1}
+        assert stats.retry_after.count == 1
+
+
 # --- cancellation ---
 
 
