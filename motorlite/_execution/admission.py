@@ -106,7 +106,8 @@ class AdmissionSteps:
             RateLimitError: There is no token, or none in time.
         """
         # A retry takes no token, unless the operation had none.
-        is_due = run.retry is None or isinstance(run.retry.newest.error, RateLimitError)
+        retry = run.retry
+        is_due = not run.call.options.has_tokens if retry is None else isinstance(retry.newest.error, RateLimitError)
         if self._rates.buckets and is_due and not run.operation.is_housekeeping:
             await self._take_tokens(run, attempt)
         if self._gates.broken:

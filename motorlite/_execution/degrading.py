@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from bson.int64 import Int64
 
 from motorlite._operations.contract import CursorReply, Opened
+from motorlite.errors import RateLimitError
 from motorlite.read_preferences import ServerMode
 
 if TYPE_CHECKING:
@@ -44,7 +45,8 @@ async def answer(
     """
     operation, call = run.operation, run.call
     if isinstance(block.fallback, ServerMode):
-        instead = type(call)(call.session, call.deadline, run.operation_id, call.options.with_options(fallback=None))
+        options = call.options.with_options(fallback=None, has_tokens=not isinstance(error, RateLimitError))
+        instead = type(call)(call.session, call.deadline, run.operation_id, options)
         return await execute(operation.reading_from(block.fallback), instead, opens=opens)
     assert block._answer is not None
     result = await block._answer(error)

@@ -309,6 +309,8 @@ class CallOptions:
     fallback: CallBlock | None = None
     # Whether a block may set one. Not for reads of the driver's own: what it writes next depends on them.
     takes_fallback: bool = True
+    # Whether the operation had its tokens of the rate limits before its fallback executes it again.
+    has_tokens: bool = False
     # Keeps what a retry strategy does itself out of the session that the caller's `bind` has set.
     apart: Callable[[], AbstractContextManager[None]] = nullcontext
     # The rules for waiting for a connection; None: the client has none.

@@ -16,6 +16,7 @@ from motorlite.errors import (
     ConfigurationError,
     OperationFailure,
     PoolFullError,
+    RateLimitError,
     WaitQueueFullError,
     WaitQueueMemoryError,
     WaitQueueTimeoutError,
@@ -30,7 +31,7 @@ from motorlite.monitoring import (
     PoolEvent,
     RetryEvent,
 )
-from motorlite.overload import WaitQueue
+from motorlite.overload import RateLimit, WaitQueue
 from motorlite.testing.scripted import Reply, overloaded
 from tests.support.clients import scripted_client
 from tests.support.core import FOUND, A, replica_set
@@ -327,6 +328,20 @@ async def test_a_read_preference_instead() -> None:
         (sent, _) = subject.deployment["b:1"].commands("find")
         assert sent["$readPreference"]["mode"] == "secondary"
         assert count(subject.recorder, RetryEvent) == 0
+
+
+async def test_a_read_preference_instead_needs_no_further_token() -> None:
+    """It is the same operation, which had its token. One that had none needs one for other servers, too."""
+    limit = RateLimit(rate=0.1, burst=2)
+    async with client_with(DEGRADE, servers=2, rate_limit=limit) as subject:
+        await anyio.sleep(100)
+        async with subject.full():
+            with motorlite.call_options(fallback=ReadPreference.SECONDARY) as block:
+                assert await subject.coll.find_one() == {"_id": 1}
+                assert block.degraded == 1
+                assert isinstance(await refused(subject.coll.find_one), RateLimitError)
+                assert block.degraded == 1
+        assert len(subject.deployment["b:1"].commands("find")) == 1
 
 
 async def test_another_deployment_answers_with_a_lower_priority() -> None:
