@@ -245,12 +245,16 @@ class Store:
 
     async def drop(self, session: AsyncClientSession | None) -> None:
         """Drop both collections, so that no file is left without chunks."""
-        await self.files.drop(session)
         try:
-            await self.chunks.drop(session)
-        except PyMongoError as error:
-            note_part(error)
-            raise
+            await self.files.drop(session)
+            try:
+                await self.chunks.drop(session)
+            except PyMongoError as error:
+                note_part(error)
+                raise
+        finally:
+            # Indexes go with their collections, perhaps also if an operation fails.
+            self._has_indexes = False
 
     # --- indexes ---
 

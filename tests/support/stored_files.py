@@ -143,6 +143,7 @@ class StoredFiles:
 
     def _drop(self, command: Document) -> Document:
         del self.documents(command["drop"])[:]
+        self.indexes.pop(command["drop"], None)
         return {}
 
     def _create_indexes(self, command: Document) -> Document:

@@ -207,6 +207,24 @@ async def test_drop(files: StoredFiles, bucket: AsyncGridFSBucket) -> None:
     assert files.files == files.chunks == []
 
 
+@pytest.mark.parametrize("fails", [False, True])
+async def test_indexes_are_created_again_after_a_drop(
+    files: StoredFiles, bucket: AsyncGridFSBucket, fails: bool
+) -> None:
+    await bucket.upload_from_stream("f", b"x")
+    if fails:
+        files.answers["drop fs.chunks"] = [failure(2)]
+        with pytest.raises(PyMongoError, match="scripted"):
+            await bucket.drop()
+    else:
+        await bucket.drop()
+    files.server.received.clear()
+    await bucket.upload_from_stream("f", b"x")
+    created = [name for name in files.names() if name.startswith("createIndexes")]
+    assert created == ([INDEX_FILES] if fails else [INDEX_FILES, INDEX_CHUNKS])
+    assert set(files.indexes) == {"fs.files", "fs.chunks"}
+
+
 @pytest.mark.parametrize("file_id", [{"$gt": ""}, {"a": 1}, "x", 5, None], ids=str)
 async def test_ids_of_any_type(files: StoredFiles, bucket: AsyncGridFSBucket, file_id: Any) -> None:
     await bucket.upload_from_stream_with_id("other", "g", b"othr")
