@@ -425,12 +425,11 @@ class AsyncGridOut(StoredFile):
         Retries: find as a retryable read (docs/retries.md).
         """
         converted("pos", pos, integer)
-        if self.closed:
-            raise ValueError("the file is closed")
-        if self._is_busy:
-            raise InvalidOperation("another task is reading from the file")
+        self._refuse_to_move()
         if whence == os.SEEK_END:
             await self.open()
+            # Another task may have begun to read, or closed the file.
+            self._refuse_to_move()
             pos += self._known_layout().length
         elif whence == os.SEEK_CUR:
             pos += self._position
@@ -440,6 +439,12 @@ class AsyncGridOut(StoredFile):
             raise OSError(errno.EINVAL, f"the position must not be negative, but would be {pos}")
         self._go_to(pos)
         return pos
+
+    def _refuse_to_move(self) -> None:
+        if self.closed:
+            raise ValueError("the file is closed")
+        if self._is_busy:
+            raise InvalidOperation("another task is reading from the file")
 
     def _go_to(self, position: int) -> None:
         if not self._piece.move(position - self._position):

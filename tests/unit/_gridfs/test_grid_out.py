@@ -258,6 +258,22 @@ async def test_two_tasks(bucket: AsyncGridFSBucket) -> None:
 
 
 @pytest.mark.virtual_time
+async def test_a_seek_while_another_task_begins_to_read(bucket: AsyncGridFSBucket, client: Client) -> None:
+    await bucket.upload_from_stream_with_id(1, "f", TEXT)
+    stream = AsyncGridOut(client.db.fs, 1)
+
+    async def seek() -> None:
+        with pytest.raises(InvalidOperation, match="another task is reading"):
+            await stream.seek(-3, os.SEEK_END)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(seek)
+        # It waits for the document of the file.
+        await anyio.sleep(0.001)
+        assert await stream.read(10) == TEXT[:10]
+    assert stream.tell() == 10
+
+
 @pytest.mark.parametrize("is_bound", [False, True])
 async def test_a_transaction_that_begins_after_the_file_was_opened(
     files: StoredFiles, bucket: AsyncGridFSBucket, client: Client, is_bound: bool
