@@ -257,7 +257,6 @@ async def test_two_tasks(bucket: AsyncGridFSBucket) -> None:
             await stream.seek(1)
 
 
-@pytest.mark.virtual_time
 async def test_a_seek_while_another_task_begins_to_read(bucket: AsyncGridFSBucket, client: Client) -> None:
     await bucket.upload_from_stream_with_id(1, "f", TEXT)
     stream = AsyncGridOut(client.db.fs, 1)
@@ -291,6 +290,7 @@ async def test_a_transaction_that_begins_after_the_file_was_opened(
         assert await stream.read() == TEXT
 
 
+@pytest.mark.virtual_time
 async def test_closed_while_another_task_reads(files: StoredFiles, bucket: AsyncGridFSBucket) -> None:
     await bucket.upload_from_stream_with_id(1, "f", TEXT)
     files.delays["getMore"] = 1.0
