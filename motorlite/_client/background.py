@@ -90,6 +90,7 @@ class Background:
         if self.default_max_time is not None:
             self.default_max_time.cancel()
         self.abandoned_operations.stop()
+        await self._receive_dropped(until)
         # A program that ends cancels its tasks just before it closes its client. First, because the commands that kill
         # and abort may need a new connection.
         kill_until = runtime.now() + min(grace, _LAST_KILLS)
@@ -107,6 +108,13 @@ class Background:
                 return False
             await runtime.sleep(min(left, _LOOK_EVERY))
         return True
+
+    async def _receive_dropped(self, until: float) -> None:
+        """Wait for the cursors and sessions that were dropped before: they come through the event loop, in order."""
+        received: list[bool] = []
+        self._runtime.run_soon(received.append, True)
+        while not received and self._runtime.now() < until:
+            await self._runtime.sleep(0)
 
     def _is_busy(self) -> bool:
         """End unused cursors and transactions on the servers. Return whether anything is still in flight."""

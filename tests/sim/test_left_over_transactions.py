@@ -383,6 +383,13 @@ async def test_close_kills_open_cursors(it: Leaving, prefetch: int) -> None:
         await cursor.close()
 
 
+async def test_close_kills_a_cursor_that_was_dropped_just_before(it: Leaving) -> None:
+    it.server.on("find", FIRST)
+    await anext(it.coll.find())
+    await it.client.close()
+    assert it.killed() == [7]
+
+
 async def test_close_kills_cursors_whose_batch_is_on_its_way(it: Leaving) -> None:
     it.server.on("find", FIRST)
     it.server.on("getMore", Reply(MORE, 1.0))
