@@ -199,7 +199,10 @@ class Attempt:
             # The socket's limit was the deadline. The server's limit was the maxTimeMS derived from it.
             phase = self.phase
         is_numbered = run.transaction_number is not None
-        if not wire_version:
+        if connection is not None and wire_version:
+            # With retryWrites=False, it would have had a number: the option is what prevents the retry.
+            is_numbered = is_numbered or connection.facts.supports_retryable_writes
+        else:
             # The attempt got no connection, so the server's monitored description decides.
             description = self.description
             is_numbered = description is not None and (is_numbered or description.retryable_writes_supported)
