@@ -83,6 +83,11 @@ def ipv6_host(literal: str) -> str | None:
     return str(address) if zone is None or re.fullmatch(_ZONE, zone) else None
 
 
+def certified(host: str) -> str:
+    """Return what a certificate calls `host`: it has no zone (RFC 6874, section 4) and no dot at the end (RFC 6066)."""
+    return host.partition("%")[0].removesuffix(".")
+
+
 def parse_port(text: str) -> int | None:
     """Return the port, or None if `text` is not a number from 1 to 65535."""
     if not (text.isascii() and text.isdigit() and len(text) <= 5 and 0 < int(text) <= _MAX_PORT):

@@ -15,6 +15,7 @@ from math import inf
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from motorlite._base.hosts import certified
 from motorlite._net.failures import describe
 from motorlite._net.tls import make_context
 
@@ -181,7 +182,7 @@ def look_at_tls(reached: Reached, host: str, options: TLSOptions, timeout: float
 def _handshake(reached: Reached, host: str, options: TLSOptions, timeout: float) -> TLSLook:
     with closing(_open(reached.family, reached.where, timeout)) as plain:
         context = make_context(options)
-        with context.wrap_socket(plain, server_hostname=host) as secure:
+        with context.wrap_socket(plain, server_hostname=certified(host)) as secure:
             own = secure.getpeercert(binary_form=True)
             # Public from Python 3.13 on.
             whole = getattr(secure, "get_unverified_chain", None)

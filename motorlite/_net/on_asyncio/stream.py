@@ -15,6 +15,7 @@ import ssl
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
+from motorlite._base.hosts import certified
 from motorlite._base.values import format_address
 from motorlite._net.failures import SURPLUS, TLS_REFUSED, describe
 from motorlite.errors import AutoReconnect, NetworkTimeout, ProtocolError, PyMongoError
@@ -206,7 +207,7 @@ class AsyncioStream(asyncio.BufferedProtocol):
             # Not create_connection(ssl=...): TLS passes a whole write down and forgets it, so only the lower transport
             # knows how much is unsent.
             transport = await self._loop.start_tls(
-                lower, self, tls, server_hostname=host, ssl_handshake_timeout=_HANDSHAKE
+                lower, self, tls, server_hostname=certified(host), ssl_handshake_timeout=_HANDSHAKE
             )
             if self.is_closed:  # the server sent bytes before any request
                 raise self._closed_error()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import trio
 
+from motorlite._base.hosts import certified
 from motorlite._net.failures import TLS_REFUSED, connecting, describe
 from motorlite._net.host import enable_keepalive, keep_from_children
 from motorlite._net.on_trio.epoll import EpollStream, Reader
@@ -256,7 +257,7 @@ class TrioRuntime:
             sock.setblocking(False)
             keep_from_children(sock)
             return self._plain(sock, address, framer)
-        secured = trio.SSLStream(stream, tls, server_hostname=address[0], https_compatible=True)
+        secured = trio.SSLStream(stream, tls, server_hostname=certified(address[0]), https_compatible=True)
         try:
             await secured.do_handshake()
         except BaseException as error:

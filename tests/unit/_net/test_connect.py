@@ -101,6 +101,21 @@ async def test_tls(host: str, certificates: Certificates, trusting: ssl.SSLConte
         await assert_works(await connect((host, port), trusting))
 
 
+@pytest.mark.parametrize("host", ["::1%lo", "localhost."])
+async def test_a_certificate_has_neither_zones_nor_absolute_names(
+    host: str, certificates: Certificates, trusting: ssl.SSLContext
+) -> None:
+    async def dial(address: Address, until: float) -> socket.socket:
+        sock = socket.create_connection(where)
+        sock.setblocking(False)
+        return sock
+
+    async with serving(tls_server(server_context(certificates))) as where:
+        runtime = current_runtime()
+        stream = await runtime.connect((host, where[1]), FrameReader(), runtime.now() + 30, trusting, dial=dial)
+        await assert_works(stream)
+
+
 async def test_another_host_name(tmp_path: Path) -> None:
     authority = trustme.CA()
     authority.cert_pem.write_to_path(tmp_path / "ca.pem")
