@@ -27,7 +27,7 @@ from motorlite.auth_oidc import OIDCCallback, OIDCCallbackContext, OIDCCallbackR
 from motorlite.errors import ConfigurationError, ExecutionTimeout, InvalidOperation, PyMongoError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from motorlite._base.values import Address
     from motorlite._connection.auth.conversation import NeedToken
@@ -75,6 +75,25 @@ class _Own(NamedTuple):
 
 
 _Outcome: TypeAlias = OIDCCallbackResult | BaseException | _Own
+
+
+class _Raised(NamedTuple):
+    """What a synchronous callback raised in its thread."""
+
+    error: BaseException
+
+
+def _called(fetch: Callable[[OIDCCallbackContext], object], context: OIDCCallbackContext) -> object:
+    """Call a synchronous callback. Return what it raises, unless that ends the program.
+
+    Raised in the task that waits, the application's GeneratorExit or CancelledError would end the client's work.
+    """
+    try:
+        return fetch(context)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:
+        return _Raised(error)
 
 
 class TokenSource:
@@ -187,7 +206,7 @@ class TokenSource:
             if starts > self._runtime.now():
                 await self._runtime.sleep(starts - self._runtime.now())
             outcome = await self._result(context)
-            if call is self._call and not isinstance(outcome, _Own):
+            if call is self._call and isinstance(outcome, OIDCCallbackResult):
                 # A call that was cancelled but returned regardless is not stored.
                 self._cache.store(outcome, context.idp_info)
         except Exception as error:
@@ -205,8 +224,10 @@ class TokenSource:
                 waiter.offer(outcome)
             del outcome  # the callback's exception references this frame in its traceback
 
-    async def _result(self, context: OIDCCallbackContext) -> OIDCCallbackResult | _Own:
+    async def _result(self, context: OIDCCallbackContext) -> _Outcome:
         result = await self._fetch(context)
+        if isinstance(result, _Raised):
+            return result.error
         try:
             return check_result(result)
         except PyMongoError as error:
@@ -217,7 +238,7 @@ class TokenSource:
         if inspect.iscoroutinefunction(fetch):
             return await fetch(context)
         # A synchronous callback may block.
-        result = await self._runtime.run_in_thread(partial(fetch, context))
+        result = await self._runtime.run_in_thread(partial(_called, fetch, context))
         return await result if inspect.isawaitable(result) else result
 
 

@@ -157,6 +157,28 @@ def test_a_callback_that_cancels_itself() -> None:
     asyncio.run(main())
 
 
+class _Odd(BaseException):
+    """As `pytest.fail` raises."""
+
+
+@pytest.mark.real_time
+@pytest.mark.parametrize("kind", [ValueError, StopIteration, GeneratorExit, asyncio.CancelledError, _Odd])
+async def test_whatever_a_callback_in_a_thread_raises_is_its_own(kind: type[BaseException]) -> None:
+    failures = [kind("secret")]
+
+    class Failing(OIDCCallback):
+        def fetch(self, context: OIDCCallbackContext) -> OIDCCallbackResult:
+            if failures:
+                raise failures.pop()
+            return OIDCCallbackResult("t")
+
+    async with client(Failing()) as source:
+        with pytest.raises(OperationFailure, match=f"the callback raised {kind.__name__}$") as caught:
+            await source.get()
+        assert isinstance(caught.value.__cause__, kind)
+        assert await source.get() == ("t", False)
+
+
 class PromisingCallback(OIDCCallback):
     """A synchronous callback that returns a promise."""
 
