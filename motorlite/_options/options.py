@@ -416,9 +416,9 @@ def _keyword_options(keyword_arguments: Mapping[str, Any]) -> dict[str, Any]:
         option = BY_NAME.get(ALIASES.get(lower) or RENAMED.get(lower, lower))
         if option is None:
             raise ConfigurationError(f"unknown option {given_name!r}{did_you_mean(given_name)}")
-        if option.name in options:
-            raise ConfigurationError(f"{option.name} is passed twice, under two spellings")
-        options[option.name] = option.parse(value)
+        parsed = option.parse(value)
+        if options.setdefault(option.name, parsed) != parsed:
+            raise ConfigurationError(f"{option.name} is passed twice, under two spellings, with different values")
     return options
 
 

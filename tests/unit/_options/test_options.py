@@ -241,7 +241,7 @@ def test_hosts(hosts: str | list[str], port: int | None, seeds: list[tuple[str, 
         ({"maxPoolSise": 5}, ConfigurationError, "unknown option 'maxPoolSise'; did you mean maxPoolSize"),
         ({"max_pool_size": 5}, ConfigurationError, "did you mean maxPoolSize"),
         ({"zzz": 5}, ConfigurationError, "unknown option 'zzz'$"),
-        ({"maxPoolSize": 5, "maxpoolsize": 5}, ConfigurationError, "maxPoolSize is passed twice"),
+        ({"maxPoolSize": 5, "maxpoolsize": 6}, ConfigurationError, "maxPoolSize is passed twice"),
         ({"maxPoolSize": 1.5}, TypeError, "maxPoolSize must be a non-negative integer.* not 1.5"),
         ({"maxPoolSize": True}, TypeError, "not True"),
         ({"maxPoolSize": -1}, ValueError, "not -1"),
@@ -549,6 +549,12 @@ def test_the_former_name_of_the_budget(name: str, value: bool) -> None:
         pytest.raises(ConfigurationError, match="retry_budget is passed twice, under two spellings"),
     ):
         client_options(**{name: value}, retry_budget=5)
+
+
+def test_an_option_under_two_spellings() -> None:
+    assert client_options("a", ssl=True, tls=True).tls is not None
+    with pytest.raises(ConfigurationError, match="tls is passed twice, under two spellings, with different values"):
+        client_options("a", ssl=False, tls=True)
 
 
 def test_overload_policy() -> None:
