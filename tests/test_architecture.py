@@ -121,7 +121,7 @@ LAYERS: Final[dict[str, tuple[str, ...]]] = {
     "testing": (*OPEN, "_net", "_wire", "_client"),
     "exporters": OPEN,
     # A command, which reads the sockets that the exporter `live` opens in other programs.
-    "top": ("exporters._sockets", "exporters._snapshots"),
+    "top": ("_base.values", "exporters._sockets", "exporters._snapshots"),
     # A command; it goes the way of a client with the driver's own parts, and asks each of them what it found.
     "doctor": (*OPEN, "_wire", "_net", "_connection", "_topology", "_client"),
     # Its threads are the runtime's, under the limits of the API.

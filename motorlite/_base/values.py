@@ -34,6 +34,14 @@ def cut(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[:limit] + "..."
 
 
+def printable(text: str) -> str:
+    """Return a text that a peer may have chosen, with escapes for what a terminal would execute, and for line breaks.
+
+    With these a peer could forge lines of a report.
+    """
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+
+
 def is_encodable(text: str) -> bool:
     """Whether `text` can be encoded as UTF-8. A lone surrogate cannot.
 

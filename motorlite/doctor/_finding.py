@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
+from motorlite._base.values import printable
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
@@ -98,14 +100,6 @@ def failed(findings: Iterable[Finding]) -> bool:
 def exit_status(findings: Iterable[Finding]) -> int:
     """The number of the first step that failed, or 0."""
     return min((each.step.value for each in findings if each.severity is Severity.ERROR), default=HEALTHY)
-
-
-def printable(text: str) -> str:
-    """Return a text that a peer may have chosen, with escapes for what a terminal would execute, and for line breaks.
-
-    With these a peer could forge lines of the report.
-    """
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
 @dataclass(frozen=True, slots=True)

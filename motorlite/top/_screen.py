@@ -8,6 +8,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from motorlite._base.values import printable
 from motorlite.top._model import clients
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def screen(older: Snapshot | None, newer: Snapshot) -> RenderableType:
     )
     parts: list[RenderableType] = [head]
     for title, found in clients(older, newer):
-        parts += [Text(), Text(title, style="bold cyan")]
+        parts += [Text(), Text(printable(title), style="bold cyan")]
         by_title = {section.title: section for section in found}
         for section in found:
             pair = next((pair for pair in _BESIDE if section.title in pair), None)
@@ -61,8 +62,8 @@ def table(section: Section) -> Table:
         is_text = index == 0 or column in section.left
         made.add_column(column, justify="left" if is_text else "right", no_wrap=True, overflow="ellipsis")
     for row in section.rows:
-        # Texts, since brackets in a name would be markup.
-        made.add_row(*(Text(cell) for cell in row.cells), style=_STYLES[row.tone])
+        # Texts, since brackets in a name would be markup; the terminal would execute its control characters.
+        made.add_row(*(Text(printable(cell)) for cell in row.cells), style=_STYLES[row.tone])
     if section.left_out:
         made.add_row(Text(f"and {section.left_out} more", style="dim"))
     if not section.rows:

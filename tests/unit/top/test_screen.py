@@ -35,6 +35,16 @@ def test_a_screen() -> None:
     assert "shop.[bold]" in shown, "a name is no markup"
 
 
+def test_names_cannot_move_the_cursor() -> None:
+    watch = Watch()
+    Followed(watch, "find", "shop", "a\x1b[2J\nb", 0.0).succeeded(5.0)
+    client = client_snapshot(1, "\x1b[Horders", snapshots.FULL, watch.report(5.0))
+    shown = text(json.loads(program_snapshot(FACTS, 5.0, [client])))
+    assert "\x1b" not in shown
+    assert r"shop.a\x1b[2J\nb" in shown
+    assert r"client 1: \x1b[Horders" in shown
+
+
 def test_rows_that_are_left_out_are_counted() -> None:
     watch = Watch()
     for number in range(MOST_ROWS + 2):
