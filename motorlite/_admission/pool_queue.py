@@ -121,7 +121,7 @@ class Request(_Defaults):
         self.release()
         if not self.waiter.offer(error):
             # Its time is up, but a busy event loop has not told it yet. It fails once, with the error that was counted.
-            self.refusal = lambda: error
+            self.refusal: Callable[[], PyMongoError] | None = lambda: error
 
     def deliver(self) -> bool:
         """Give the operation the error of its refusal. Returns False if it has one already, or has left."""
