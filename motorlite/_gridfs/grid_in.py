@@ -15,11 +15,11 @@ from motorlite._gridfs.files import DEFAULT_CHUNK_SIZE, chunk_size
 from motorlite._gridfs.store import Store, check_session, finish, is_cancellation
 from motorlite._gridfs.streams import Source, as_bytes
 from motorlite._gridfs.upload import Splitter, Upload
-from motorlite.errors import InvalidOperation
+from motorlite.errors import InvalidOperation, PyMongoError
 
 if TYPE_CHECKING:
     import datetime
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Awaitable, Callable, Iterable, Iterator
     from types import TracebackType
 
     from motorlite._api.session import AsyncClientSession
@@ -182,8 +182,15 @@ class AsyncGridIn:
 
         Retries: insert as a retryable write (docs/retries.md).
         """
-        for line in sequence:
+        for line in self._lines(sequence):
             await self.write(line)
+
+    def _lines(self, sequence: Iterable[Any]) -> Iterator[Any]:
+        try:
+            yield from sequence
+        except Exception as error:
+            self._upload.fail(error)
+            raise
 
     async def _perform(self, step: Callable[[], Awaitable[None]]) -> None:
         """Take a step of the upload. If it is cancelled, the upload is over, and its chunks are deleted."""
@@ -204,6 +211,7 @@ class AsyncGridIn:
         except BaseException as error:
             if is_cancellation(error, self._store.chunks):
                 self._closed = self._was_cancelled = True
+                self._upload.give_up()
                 await self._clean_up(error)
             raise
         finally:
@@ -246,6 +254,7 @@ class AsyncGridIn:
             raise InvalidOperation("another task is writing to the file")
         self._closed = self._is_busy = True
         self._was_cancelled = False
+        self._upload.give_up()
         try:
             await self._upload.abort()
         except BaseException as error:
@@ -259,7 +268,9 @@ class AsyncGridIn:
     async def _clean_up(self, error: BaseException) -> None:
         """Delete what was stored, after something that the caller has to hear of more than of this."""
         if self._upload.has_begun:
-            await finish(self._store.chunks, error, self._upload.delete)
+            # After a timeout, the caller must not wait any longer.
+            is_late = isinstance(error, PyMongoError) and error.timeout
+            await finish(self._store.chunks, error, self._upload.delete if is_late else self._upload.abort)
         await self._upload.release()
 
     async def __aenter__(self) -> Self:
@@ -284,6 +295,7 @@ class AsyncGridIn:
         if self._closed:
             return
         self._closed = True
+        self._upload.give_up()
         if not self._upload.was_refused and (
             isinstance(error, Exception) or is_cancellation(error, self._store.chunks)
         ):
@@ -385,8 +397,9 @@ class AsyncGridIn:
             raise AttributeError(f"{name!r} cannot be set on a closed file; use set()")
         if name in ("_id", "chunkSize"):  # chunks depend on them
             fields = {**self._fields, name: value}
-            size = converted("chunkSize", fields["chunkSize"], chunk_size)
+            size = fields["chunkSize"] = converted("chunkSize", fields["chunkSize"], chunk_size)
             self._upload.change(fields["_id"], size)
+            value = fields[name]
         self._fields[name] = value
 
     async def set(self, name: str, value: Any) -> None:

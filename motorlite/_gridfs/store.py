@@ -103,7 +103,7 @@ class Store:
         ConfigurationError: The write concern is w=0.
     """
 
-    __slots__ = ("_has_indexes", "chunks", "files")
+    __slots__ = ("_drops", "_has_indexes", "chunks", "files")
 
     def __init__(self, root: AsyncCollection[Any]) -> None:
         if not root.write_concern.acknowledged:
@@ -117,6 +117,7 @@ class Store:
         self.chunks: AsyncCollection[Any] = root.with_options(plain)["chunks"]
         # Whether `ensure_indexes` has nothing left to do.
         self._has_indexes: bool = False
+        self._drops = 0
 
     def lifetime(self, timeout_ms: float | None = None) -> Deadline:
         """Return the deadline of a call or stream that begins now; without any timeout, of each of its operations."""
@@ -255,6 +256,7 @@ class Store:
         finally:
             # Indexes go with their collections, perhaps also if an operation fails.
             self._has_indexes = False
+            self._drops += 1
 
     # --- indexes ---
 
@@ -262,11 +264,13 @@ class Store:
         """Create the indexes of GridFS before the bucket's first file (specification, "Before write operations")."""
         if self._has_indexes:
             return
+        drops = self._drops
         files = self.files.with_options(read_preference=ReadPreference.PRIMARY)
         if await files.find_one({}, {"_id": 1}, session=session) is None:
             await _ensure_index(self.files, FILES_INDEX, session)
             await _ensure_index(self.chunks, CHUNKS_INDEX, session, unique=True)
-        self._has_indexes = True
+        # A drop meanwhile has taken them away.
+        self._has_indexes = drops == self._drops
 
 
 async def _ensure_index(

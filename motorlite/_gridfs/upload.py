@@ -151,6 +151,9 @@ class Upload:
     _document: Document | None = None
     # Whether the upload was given up: another task may still be writing.
     _is_over: bool = False
+    # Whether an insertion is on its way, and how many were before.
+    _is_inserting: bool = False
+    _insertions: int = 0
     # Whether nothing is left to delete.
     _is_deleted: bool = False
     # Bytes that the application will write, if that is known.
@@ -198,6 +201,7 @@ class Upload:
 
     async def add(self, data: bytes | bytearray | memoryview) -> None:
         """Add bytes to the file, and send what fills a batch."""
+        self._refuse_if_over()
         try:
             for chunk in self._splitter.cut(data):
                 self._batch.append(chunk)
@@ -256,9 +260,8 @@ class Upload:
             with within(self.deadline):
                 await self._store.ensure_indexes(self._session)
                 if not self._is_over:
-                    await insert(what)
+                    await self._inserted(insert, what)
                     if self._is_over:  # meanwhile, and the deletion may have come first
-                        self._is_deleted = False
                         await self.delete()
             self._refuse_if_over()
         except BaseException as error:
@@ -267,6 +270,18 @@ class Upload:
             self.failure = detached(error)
             self.was_refused = isinstance(error, Exception) and not is_cancellation(error, self._store.chunks)
             raise
+
+    async def _inserted(self, insert: Callable[[Any], Any], what: Any) -> None:
+        self._is_inserting = True
+        try:
+            await insert(what)
+        except BaseException:
+            if self._is_over:  # the deletion may have come first, and the server may still carry this out
+                self._in_doubt = True
+            raise
+        finally:
+            self._is_inserting = False
+            self._insertions += 1
 
     def _refuse_if_over(self) -> None:
         if self._is_over:
@@ -313,6 +328,11 @@ class Upload:
 
     # --- the end ---
 
+    def give_up(self) -> None:
+        """Store nothing more, also of what another task writes."""
+        self._is_over = True
+        self._batch.clear()
+
     async def abort(self) -> None:
         """Delete what this upload has stored, with a time limit as long as its own, which may have passed."""
         if self.deadline.is_set:
@@ -328,8 +348,8 @@ class Upload:
         if self._is_deleted or self.is_of_parent:
             return
         self._check_session()
-        self._is_over = True
-        self._batch.clear()
+        self.give_up()
+        before = self._insertions
         with within(self.deadline):
             if self._in_doubt and not self._is_ordered and not await have_replies_arrived(self._store.chunks):
                 if self._document is not None:
@@ -340,7 +360,8 @@ class Upload:
                 self._in_doubt = False
             self._document = None
             await self._delete_chunks()
-        self._is_deleted = True
+        # Not if another task has inserted meanwhile: its insertion may have come last.
+        self._is_deleted = not self._is_inserting and before == self._insertions
 
     async def _delete_chunks(self) -> None:
         chunks, session, file_id = self._store.chunks, self._session, equal(self._splitter.file_id)

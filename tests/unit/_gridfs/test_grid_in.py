@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import io
 import random
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +32,7 @@ from tests.support.kept_errors import is_kept_copy
 from tests.support.stored_files import stored_files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from tests.support.clients import Client
     from tests.support.stored_files import StoredFiles
@@ -365,9 +366,11 @@ async def test_two_tasks(bucket: AsyncGridFSBucket) -> None:
     await stream.close()
 
 
-async def end_after_a_while(stream: AsyncGridIn) -> None:
+async def end_after_a_while(stream: AsyncGridIn, error: Exception | None = None) -> None:
     async with stream:
         await anyio.sleep(0.5)
+        if error is not None:
+            raise error
 
 
 @pytest.mark.parametrize("is_replica_set", [True, False])
@@ -395,6 +398,87 @@ async def test_the_block_ends_while_another_task_writes(step: str, is_replica_se
         assert {chunk["files_id"] for chunk in files.chunks} == {0}
         assert stream.closed
         assert client.stats().sessions <= 1
+
+
+@pytest.mark.parametrize("is_failed", [True, False])
+async def test_the_block_ends_before_another_task_has_sent_anything(is_failed: bool) -> None:
+    async def write(stream: AsyncGridIn) -> None:
+        with pytest.raises(InvalidOperation, match="another task has given up the upload"):
+            await stream.write(Slow())
+
+    async with stored_files() as (files, bucket, _):
+        await bucket.upload_from_stream_with_id(0, "first", b"x")
+        stream = bucket.open_upload_stream_with_id(1, "f")
+        async with anyio.create_task_group() as group:
+            group.start_soon(write, stream)
+            with pytest.raises(ZeroDivisionError if is_failed else InvalidOperation):
+                await end_after_a_while(stream, ZeroDivisionError() if is_failed else None)
+        assert {chunk["files_id"] for chunk in files.chunks} == {0}
+
+
+async def test_the_block_ends_without_a_server_while_another_task_writes() -> None:
+    async def write(stream: AsyncGridIn) -> None:
+        with pytest.raises(InvalidOperation, match="another task has given up the upload"):
+            await stream.write(bytes(60))
+
+    async with stored_files() as (files, bucket, client):
+        await bucket.upload_from_stream_with_id(0, "first", b"x")
+        files.delays[INSERT_CHUNKS] = 1
+        stream = bucket.open_upload_stream_with_id(1, "f")
+        async with anyio.create_task_group() as group:
+            group.start_soon(write, stream)
+            error = ZeroDivisionError()
+            await anyio.sleep(0.5)
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(type(client.topology_description), "has_writable_server", lambda _: False)
+                await stream.__aexit__(ZeroDivisionError, error, None)
+        assert "no server is known that takes writes" in error.__notes__[0]
+        assert {chunk["files_id"] for chunk in files.chunks} == {0}
+
+
+@pytest.mark.parametrize("is_replica_set", [True, False])
+async def test_the_block_ends_while_an_insertion_is_cancelled(is_replica_set: bool) -> None:
+    """The server carries it out after the block has deleted everything."""
+
+    async def write(stream: AsyncGridIn) -> None:
+        with anyio.move_on_after(0.8), suppress(PyMongoError):
+            await stream.write(bytes(30))
+
+    async with stored_files(replica_set=is_replica_set) as (files, bucket, _):
+        await bucket.upload_from_stream_with_id(0, "first", b"x")
+        files.delays[INSERT_CHUNKS] = 1
+        stream = bucket.open_upload_stream_with_id(1, "f")
+        async with anyio.create_task_group() as group:
+            group.start_soon(write, stream)
+            with pytest.raises(InvalidOperation, match="two tasks are writing"):
+                await end_after_a_while(stream)
+        await anyio.sleep(2)
+        await stream.abort()
+        assert {chunk["files_id"] for chunk in files.chunks} == {0}
+
+
+async def test_lines_that_fail_are_the_end_of_the_upload(files: StoredFiles, bucket: AsyncGridFSBucket) -> None:
+    def lines() -> Iterator[bytes]:
+        yield b"one"
+        raise ZeroDivisionError
+
+    stream = bucket.open_upload_stream_with_id(1, "f")
+    with pytest.raises(ZeroDivisionError):
+        await stream.writelines(lines())
+    with pytest.raises(InvalidOperation, match="a part of the file is missing"):
+        await stream.close()
+    assert files.files == []
+
+
+async def test_a_block_that_fails_after_its_time_leaves_nothing(files: StoredFiles, bucket: AsyncGridFSBucket) -> None:
+    stream = bucket.open_upload_stream_with_id(1, "f", timeoutMS=400)
+    await stream.write(bytes(30))
+    assert files.chunks
+    error = ZeroDivisionError()
+    with pytest.raises(ZeroDivisionError):
+        await end_after_a_while(stream, error)
+    assert files.chunks == []
+    assert not hasattr(error, "__notes__")
 
 
 async def test_a_generator_that_is_closed_sends_nothing(files: StoredFiles, bucket: AsyncGridFSBucket) -> None:
