@@ -365,8 +365,7 @@ class Executor:
             if pin is None:
                 connection = server.pool.check_out_now()
                 if connection is None:
-                    now, timeout = self._now(), self._selection_timeout
-                    connection = server.pool.received(await acquiring.check_out(server, run, attempt, now, timeout))
+                    connection = server.pool.received(await self._check_out(server, run, attempt))
                 attempt.sent_at = connection.in_use_since  # this moment, without another look at the clock
             else:
                 connection, attempt.sent_at = pin.check_out(), self._now()
@@ -400,11 +399,17 @@ class Executor:
                 run.ended_at = used.idle_since
             server.attempts_ended += 1
 
+    def _check_out(self, server: Server, run: Run, attempt: Attempt) -> Awaitable[Connection]:
+        waiting = acquiring.check_out(server, run, attempt, self._now(), self._selection_timeout)
+        return waiting if run.retry is None else self._retries.while_pausing(waiting)
+
     async def _select(self, run: Run, attempt: Attempt) -> Server:
         publish, now, timeout = self.reports.publish_selection, self._now(), self._selection_timeout
         if publish:
-            return await acquiring.select_and_publish(lambda: self._deployment, run, attempt, now, timeout, publish)
-        return await acquiring.select(self._deployment, run, attempt, now, timeout)
+            waiting = acquiring.select_and_publish(lambda: self._deployment, run, attempt, now, timeout, publish)
+        else:
+            waiting = acquiring.select(self._deployment, run, attempt, now, timeout)
+        return await (waiting if run.retry is None else self._retries.while_pausing(waiting))
 
     def _may_reauthenticate(self, run: Run, connection: Connection) -> bool:
         """Whether the server's request is followed. The connection's second request within an operation is an error."""

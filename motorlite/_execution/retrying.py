@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from motorlite._base.values import Progress
 from motorlite._retry.consultation import consult
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from motorlite._retry.decision import Raise, RetrySettings
     from motorlite._retry.failure import Failure
 
+T = TypeVar("T")
 
 _ALWAYS, _SPECIFICATION, _STRATEGY = RetryRule.ALWAYS, RetryRule.SPECIFICATION, RetryRule.STRATEGY
 
@@ -44,7 +45,8 @@ class RetrySteps:
         self.deployment: Deployment = deployment
         # The client is closing.
         self.is_stopped: bool = False
-        # How many operations wait for their next attempt, each of them with its session.
+        # How many operations are between two attempts, or wait for a server or a connection for another one: each of
+        # them with its session.
         self.pausing: int = 0
         self._settings = settings
         self._reports = reports
@@ -61,6 +63,7 @@ class RetrySteps:
         decision = None
         if run.followed is not None:
             run.followed.attempt_failed(self._now())
+        self.pausing += 1
         try:
             decision = self._decide(run, attempt, failure)
             if isinstance(decision, Ask):
@@ -79,8 +82,17 @@ class RetrySteps:
                     await self._sleep(0.001)  # the cancellation is due now
             return decision.failure
         finally:
+            self.pausing -= 1
             # An error may be raised through this frame, which must not reference it then.
             del decision, failure
+
+    async def while_pausing(self, wait: Awaitable[T]) -> T:
+        """Return the result of a wait of another attempt for a server or a connection."""
+        self.pausing += 1
+        try:
+            return await wait
+        finally:
+            self.pausing -= 1
 
     def check_open(self) -> None:
         """Raise InvalidOperation if the client is closing."""
@@ -131,7 +143,6 @@ class RetrySteps:
         ends_early = decision.rule is _SPECIFICATION and decision.reason is not RetryReason.OVERLOAD
         if attempt.connection is None:
             ends_early = decision.rule is not _STRATEGY
-        self.pausing += 1
         try:
             if attempt.server is None or not ends_early:
                 await self.deployment.pause(until)
@@ -140,8 +151,6 @@ class RetrySteps:
         except BaseException:
             retry.gave_up()
             raise
-        finally:
-            self.pausing -= 1
         if self.is_stopped:
             retry.gave_up(RetryRefusal.CLOSED)
             self._check_open(run)

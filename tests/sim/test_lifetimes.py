@@ -21,6 +21,7 @@ from motorlite._operations.reads import Count
 from motorlite.errors import AutoReconnect, BulkWriteError, InvalidOperation, OperationFailure, PyMongoError
 from motorlite.monitoring import CommandFailedEvent, ConnectionPoolListener, TopologyListener
 from motorlite.read_preferences import ReadPreference
+from motorlite.retry import RetryAction, RetryReason, RetryRequest, RetryStrategy
 from motorlite.testing.scripted import Close, Hang, Raw, Reply, ScriptedDeployment, failure, overloaded
 from tests.support import virtual_time
 from tests.support.clients import make_client, scripted_client
@@ -321,6 +322,17 @@ def _opened(cursor_id: int, collection: str) -> dict[str, Any]:
 # --- the end of a client ---
 
 
+class Strategy(RetryStrategy):
+    """Answers after a while."""
+
+    def __init__(self, duration: float, after: float) -> None:
+        self._duration, self._after = duration, after
+
+    async def retry_after(self, request: RetryRequest, reason: RetryReason) -> RetryAction:
+        await anyio.sleep(self._after)
+        return RetryAction(self._duration)
+
+
 class TestClose:
     pytestmark = anywhere
 
@@ -405,6 +417,36 @@ class TestClose:
         used = {bytes(command["lsid"]["id"]) for command in server.commands("find")}
         assert {bytes(session["id"]) for session in end["endSessions"]} == used
         assert len(used) == 2
+
+    @pytest.mark.parametrize("wait", ["deadline", "strategy", "server", "connection"])
+    async def test_the_session_of_an_operation_that_waits_otherwise_is_ended(self, wait: str) -> None:
+        deployment = ScriptedDeployment(["a:1", "b:1"], replica_set="rs")
+        server = deployment["a:1"]
+        options: dict[str, Any] = {"maxPoolSize": 1}
+        if wait in ("deadline", "strategy"):
+            strategy = Strategy(*((100.0, 0.0) if wait == "deadline" else (0.0, 0.5)))
+            options |= {"retry_strategy": strategy, "maxAdaptiveRetries": 0}
+        server.on("find", Reply(failure(10107) if wait == "server" else overloaded(baseBackoffMS=1), 0.1))
+        server.on("insert", Reply({"n": 1}, 2.0))
+        async with scripted_client(deployment, **options) as client, anyio.create_task_group() as group:
+            outcomes = Outcomes()
+            limit = 50_000 if wait == "deadline" else None
+            # A connection to the server that stays.
+            await client.admin.command("ping", read_preference=ReadPreference.SECONDARY)
+            group.start_soon(outcomes.run, "find", lambda: client.db.coll.find_one(timeoutMS=limit))
+            await anyio.sleep(0.05)
+            if wait == "server":
+                deployment.step_down(None)
+            elif wait == "connection":
+                group.start_soon(outcomes.run, "insert", lambda: client.db.coll.insert_one({}))
+            await anyio.sleep(0.2)
+            assert "find" not in outcomes.ended
+            await client.close()
+            assert "find" in outcomes.ended
+        assert len(server.commands("find")) == 1
+        ended = [end for each in deployment.servers.values() for end in each.commands("endSessions")]
+        sessions = {bytes(session["id"]) for end in ended for session in end["endSessions"]}
+        assert bytes(server.commands("find")[0]["lsid"]["id"]) in sessions
 
     @pytest.mark.parametrize("retries", [0, 2])
     async def test_an_error_that_comes_meanwhile_is_not_retried(self, retries: int) -> None:
