@@ -224,6 +224,15 @@ class AsyncChangeStream(CursorBase[DocumentT]):
 
     # --- opening and resuming ---
 
+    async def _open(self) -> None:
+        try:
+            await super()._open()
+        except BaseException:
+            session = self._session
+            if self._core.is_closed or (session is not None and session.has_ended):
+                self._end()  # or a program that goes on while the stream is alive would never end
+            raise
+
     def _first_operation(self) -> Watch:
         watch = self._watch = self._make_watch(self._position.stage_options())
         return watch
@@ -377,9 +386,9 @@ class AsyncChangeStream(CursorBase[DocumentT]):
 
     def _end(self) -> None:
         """Close the stream after an error that it cannot survive."""
-        assert self._cursor is not None
         self._is_closed = True
-        self._cursor.abandon()
+        if self._cursor is not None:
+            self._cursor.abandon()
 
     # --- state ---
 

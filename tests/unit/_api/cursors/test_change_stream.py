@@ -277,6 +277,18 @@ class TestSteps:
         # A loop that goes on while the stream is alive ends.
         assert (stream.alive, await stream.try_next()) == (False, None)
 
+    @pytest.mark.parametrize("end", ["client", "session"])
+    async def test_one_that_is_not_open_ends_with_its_client_and_its_session(
+        self, coll: Collection, core: FakeCore, end: str
+    ) -> None:
+        session = coll.database.client.start_session()
+        stream = coll.watch(session=session)
+        await (coll.database.client.close() if end == "client" else session.end_session())
+        assert stream.alive
+        with pytest.raises(InvalidOperation, match=r"closed|ended"):
+            await stream.try_next()
+        assert (stream.alive, await stream.try_next()) == (False, None)
+
     async def test_the_token_belongs_to_the_stream(self, coll: Collection, core: FakeCore) -> None:
         core.reply(first(1, 2))
         async with coll.watch() as stream:
