@@ -181,6 +181,7 @@ THIRD_PARTY: Final[dict[str, tuple[str, ...]]] = {
     "anyio": (
         "_net.*",
         "_connection.connection*",
+        "_connection.auth.oidc_callbacks",
         "_pool.pool*",
         "_topology.monitor*",
         "_topology.srv*",

@@ -27,7 +27,7 @@ from motorlite.auth_oidc import OIDCCallback, OIDCCallbackContext, OIDCCallbackR
 from motorlite.errors import ConfigurationError, ExecutionTimeout, InvalidOperation, PyMongoError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from motorlite._base.values import Address
     from motorlite._connection.auth.conversation import NeedToken
@@ -78,7 +78,7 @@ _Outcome: TypeAlias = OIDCCallbackResult | BaseException | _Own
 
 
 class _Raised(NamedTuple):
-    """What a synchronous callback raised in its thread."""
+    """What a callback raised that would end the client's background work."""
 
     error: BaseException
 
@@ -91,6 +91,18 @@ def _called(fetch: Callable[[OIDCCallbackContext], object], context: OIDCCallbac
     try:
         return fetch(context)
     except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:
+        return _Raised(error)
+
+
+async def _awaited(result: Awaitable[object]) -> object:
+    """Wait for what a callback promised. Return what it raises, unless that ends the program or this task."""
+    import anyio
+
+    try:
+        return await result
+    except (Exception, KeyboardInterrupt, SystemExit, GeneratorExit, anyio.get_cancelled_exc_class()):
         raise
     except BaseException as error:
         return _Raised(error)
@@ -236,10 +248,10 @@ class TokenSource:
     async def _fetch(self, context: OIDCCallbackContext) -> object:
         fetch: Any = self._callback.fetch
         if inspect.iscoroutinefunction(fetch):
-            return await fetch(context)
+            return await _awaited(fetch(context))
         # A synchronous callback may block.
         result = await self._runtime.run_in_thread(partial(_called, fetch, context))
-        return await result if inspect.isawaitable(result) else result
+        return await _awaited(result) if inspect.isawaitable(result) else result
 
 
 # The driver's built-in OIDC callbacks (mechanism property ENVIRONMENT).

@@ -179,6 +179,29 @@ async def test_whatever_a_callback_in_a_thread_raises_is_its_own(kind: type[Base
         assert await source.get() == ("t", False)
 
 
+@pytest.mark.parametrize("is_promise", [False, True])
+async def test_whatever_a_callback_raises_is_its_own(is_promise: bool) -> None:
+    failures = [_Odd("secret")]
+
+    async def fetched() -> OIDCCallbackResult:
+        if failures:
+            raise failures.pop()
+        return OIDCCallbackResult("t")
+
+    class Failing(OIDCCallback):
+        async def fetch(self, context: OIDCCallbackContext) -> OIDCCallbackResult:
+            return await fetched()
+
+    class Promising(OIDCCallback):
+        def fetch(self, context: OIDCCallbackContext) -> Any:
+            return fetched()
+
+    async with client(Promising() if is_promise else Failing()) as source:
+        with pytest.raises(OperationFailure, match=r"the callback raised _Odd$"):
+            await source.get()
+        assert await source.get() == ("t", False)
+
+
 class PromisingCallback(OIDCCallback):
     """A synchronous callback that returns a promise."""
 
