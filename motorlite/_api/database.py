@@ -427,6 +427,7 @@ class AsyncDatabase(Watching[DocumentT]):
     async def _create(
         self,
         name: str,
+        codec_options: CodecOptions[Any],
         write_concern: WriteConcern,
         session: AsyncClientSession | None,
         check_exists: bool | None,
@@ -452,9 +453,7 @@ class AsyncDatabase(Watching[DocumentT]):
 
             chosen["encryptedFields"] = fields
             before, after = creation(self._name, name, chosen, write_concern)
-        operation = Create(
-            self._name, name, codec_options=self._settings.codec_options, write_concern=write_concern, options=chosen
-        )
+        operation = Create(self._name, name, codec_options=codec_options, write_concern=write_concern, options=chosen)
         for each in (*before, operation, *after):
             await self._core.executor.execute(each, call)
 

@@ -318,7 +318,8 @@ class AsyncDatabase(DatabaseBase[DocumentT]):
 
         Args:
             name: Its name.
-            codec_options: For the returned collection. The default of this and the next three is the database's.
+            codec_options: For the returned collection and the create command. The default of this and the next three is
+                the database's.
             read_preference: For the returned collection.
             write_concern: For the returned collection and the create command.
             read_concern: For the returned collection.
@@ -339,7 +340,8 @@ class AsyncDatabase(DatabaseBase[DocumentT]):
         made: AsyncCollection[Any] = AsyncCollection(
             self, name, codec_options, read_preference, write_concern, read_concern
         )
-        await self._create(name, made._write_concern(session), session, check_exists, {**options})
+        encoding, write_concern = made._settings.codec_options, made._write_concern(session)
+        await self._create(name, encoding, write_concern, session, check_exists, {**options})
         return made
 
     def __repr__(self) -> str:

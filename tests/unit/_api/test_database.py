@@ -164,6 +164,7 @@ async def test_create_collection(db: AsyncDatabase[Any], core: FakeCore) -> None
     made = await db.create_collection("x", options, check_exists=False, maxTimeMS=4, comment="c")
     assert made.codec_options == options
     assert core.last.command == {"create": "x", "maxTimeMS": 4, "comment": "c"}
+    assert core.last.operation.codec_options == options, "those that encode the validator"
     with pytest.raises(CollectionInvalid, match="already exists"):
         await db.create_collection("x")
     assert not core.executor.released, "no cursor was opened that could have kept a session"
