@@ -109,7 +109,8 @@ class AsyncMongoClient(Configured[DocumentT]):
             "let": let,
         }
         bulk = ClientBulkWrite(self._core, call, max_time_ms, options)
-        statements = await bulk.turns.compute(_statements(models))
+        # A copy, so that it does not matter what the application adds to its list meanwhile, or removes.
+        statements = await bulk.turns.compute(_statements(list(models)))
         result = ClientBulkResult(statements, is_ordered=ordered, is_verbose=verbose_results)
         await bulk.write(statements, result)
         return result.success() if write_concern.acknowledged else ClientBulkWriteResult({}, False, False)

@@ -19,6 +19,7 @@ from bson.raw_bson import RawBSONDocument
 from bson.son import SON
 
 import motorlite
+from motorlite._api import turns
 from motorlite.errors import (
     AutoReconnect,
     ClientBulkWriteException,
@@ -209,6 +210,20 @@ async def test_documents_get_an_id_which_comes_first(scene: Scene) -> None:
     sent = [operation["document"] for operation in scene.server.commands()[0]["ops"]]
     assert [list(document) for document in sent] == [["_id", "x"]] * 3
     assert [result.insert_results[index].inserted_id for index in range(3)] == [documents[0]["_id"], 5, 7]
+
+
+async def test_the_list_may_change_meanwhile(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "TURN", 0.0)
+    models = inserts(*range(1000))
+
+    async def clear() -> None:
+        models.clear()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(clear)
+        result = await scene.client.bulk_write(models)
+    assert not models
+    assert result.inserted_count == 1000
 
 
 async def test_pymongos_models(scene: Scene) -> None:
