@@ -104,5 +104,15 @@ def has_written(details: Mapping[str, Any]) -> bool:
     """
     if any(details.get(name) for name in _CHANGES):
         return True
-    operations: Iterable[Any] = (error.get("op") for error in details.get("writeErrors") or ())
-    return any(hasattr(one, "get") and (one.get("multi") or one.get("limit") == 0) for one in operations)
+    return any(_is_of_many(error.get("op")) for error in details.get("writeErrors") or ())
+
+
+def _is_of_many(operation: Any) -> bool:
+    """Whether an operation that failed is a write of many documents, and not a document that was to be inserted.
+
+    Such a document may have fields of the same names. It has an `_id`, or is of another class than the driver's
+    statements: a RawBSONDocument, whose fields may even be impossible to decode.
+    """
+    if type(operation) is not dict or "_id" in operation:
+        return False
+    return bool(operation.get("multi")) or operation.get("limit") == 0

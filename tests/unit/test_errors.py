@@ -13,11 +13,14 @@ from concurrent.futures import ProcessPoolExecutor
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
+import bson
 import bson.errors
 import pytest
 from bson.code import Code
 from bson.objectid import ObjectId
+from bson.raw_bson import RawBSONDocument
 from bson.regex import Regex
+from bson.son import SON
 from bson.timestamp import Timestamp
 
 import motorlite
@@ -26,6 +29,7 @@ from motorlite._wire.replies import error_from_reply, write_concern_error, write
 from motorlite.errors import (
     AutoReconnect,
     BulkWriteError,
+    ClientBulkWriteException,
     CursorNotFound,
     DuplicateKeyError,
     NotPrimaryError,
@@ -82,6 +86,32 @@ def test_copies(kind: type[PyMongoError]) -> None:
         assert cause.has_error_label("of the cause")
         assert isinstance(cause.__cause__, OSError)
         assert cause.__cause__.errno == 104
+
+
+@pytest.mark.parametrize(
+    ("operation", "may_have_written"),
+    [
+        ({"q": {}, "u": {}, "multi": True, "upsert": False}, True),
+        ({"q": {}, "u": {}, "multi": False, "upsert": False}, False),
+        ({"q": {}, "limit": 0}, True),
+        ({"q": {}, "limit": 1}, False),
+        ({"delete": "a.b", "filter": {}, "multi": True}, True),
+        ({"insert": "a.b", "document": {"_id": 1, "multi": True}}, False),
+        # Documents to insert, with fields of the same names.
+        ({"_id": 1, "multi": True}, False),
+        ({"_id": 1, "q": "words", "limit": 0}, False),
+        (SON([("limit", 0), ("_id", 1)]), False),
+        # It cannot be decoded.
+        (RawBSONDocument(bson.encode({"_id": 1, "s": "abc"}).replace(b"abc", b"a\xffc")), False),
+    ],
+)
+@pytest.mark.parametrize("kind", [BulkWriteError, ClientBulkWriteException])
+def test_a_failed_write_of_many_documents_may_have_changed_some(
+    kind: Any, operation: Any, may_have_written: bool
+) -> None:
+    details = {"writeErrors": [{"index": 0, "idx": 0, "code": 11000, "errmsg": "", "op": operation}]}
+    error = kind(details, False) if kind is ClientBulkWriteException else kind(details)
+    assert error.may_have_been_executed is may_have_written
 
 
 class Picky(Exception):
