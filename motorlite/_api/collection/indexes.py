@@ -197,6 +197,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
         operation = DropIndexes(
             *self._names,
             name,
+            codec_options=self._settings.codec_options,
             write_concern=write_concern,
             comment=comment,
             max_time_ms=given.get("maxTimeMS"),

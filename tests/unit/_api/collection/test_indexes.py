@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from uuid import uuid4
+
 import pytest
+from bson.binary import UuidRepresentation
 
 from motorlite import IndexModel, ReadPreference, WriteConcern
 from motorlite.errors import OperationFailure, WriteConcernError
@@ -43,6 +46,15 @@ async def test_drop_index(coll: Collection, core: FakeCore) -> None:
     assert core.last.command == {"dropIndexes": "things", "index": "*"}
     with pytest.raises(OperationFailure):
         await coll.drop_indexes()
+
+
+async def test_the_comment_of_drop_indexes_has_the_codec_options_of_the_collection(
+    coll: Collection, core: FakeCore
+) -> None:
+    options = coll.codec_options.with_options(uuid_representation=UuidRepresentation.STANDARD)
+    core.reply({"ok": 1})
+    await coll.with_options(options).drop_indexes(comment=uuid4())
+    assert core.last.operation.codec_options == options
 
 
 async def test_list_indexes(coll: Collection, core: FakeCore) -> None:
