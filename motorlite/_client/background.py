@@ -30,9 +30,7 @@ if TYPE_CHECKING:
 _LOOK_EVERY: Final = 0.01
 # Seconds that abandoned operations are killed for when the client closes.
 _LAST_KILLS: Final = 1.0
-# Seconds that released operations get at most until they have run; one that nothing resumes must not keep the client.
-_LAST_RELEASES: Final = 1.0
-# Turns of the event loop that most of them take.
+# Turns of the event loop that released operations get until they have ended.
 _TURNS: Final = 10
 
 
@@ -100,7 +98,10 @@ class Background:
             await runtime.sleep(_LOOK_EVERY)
         self.abandoned_operations.cancel()
         self.executor.stop()
-        await self._receive_released(runtime.now() + min(grace, _LAST_RELEASES))
+        if self.executor.is_pausing:
+            # The released operations give their sessions back as soon as they run. A retry strategy may take longer.
+            for _ in range(_TURNS):
+                await runtime.sleep(0)
         while self._is_busy():
             left = until - runtime.now()
             if left <= 0:
@@ -114,14 +115,6 @@ class Background:
         self._runtime.run_soon(received.append, True)
         while not received and self._runtime.now() < until:
             await self._runtime.sleep(0)
-
-    async def _receive_released(self, until: float) -> None:
-        """Wait for the released operations, which give their sessions back: at once, or after a strategy's answer."""
-        if self.executor.is_pausing:
-            for _ in range(_TURNS):
-                await self._runtime.sleep(0)
-        while self.executor.is_pausing and self._runtime.now() < until:
-            await self._runtime.sleep(_LOOK_EVERY)
 
     def _is_busy(self) -> bool:
         """End unused cursors and transactions on the servers. Return whether anything is still in flight."""
