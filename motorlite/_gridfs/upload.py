@@ -276,7 +276,8 @@ class Upload:
         try:
             await insert(what)
         except BaseException:
-            if self._is_over:  # the deletion may have come first, and the server may still carry this out
+            # The deletion may have come first, and the server may still carry this out.
+            if self._is_over and self._is_inserting:
                 self._in_doubt = True
             raise
         finally:
@@ -317,6 +318,7 @@ class Upload:
         file_id = self._splitter.file_id
         if await self._store.has_chunks(file_id, count, self._session):
             return
+        self._is_inserting = False  # this was a look
         await self.delete()
         raise NoFile(
             f"the file with the id {file_id!r} was deleted while it was uploaded: chunks in "
