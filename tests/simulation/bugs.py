@@ -107,6 +107,13 @@ _ALL: Final = (
         ("tokens",),
     ),
     Bug(
+        "token-of-commits-kept",
+        "the last of several commits of with_transaction keeps its token",
+        "_api.transactions:AsyncClientSession._commit_again",
+        ("else:\n                retries.repay()", "else:"),
+        ("tokens",),
+    ),
+    Bug(
         "token-kept",
         "an operation that is cancelled in its backoff keeps the token of the retry that it did not make",
         "_retry.decision:Retry.gave_up",

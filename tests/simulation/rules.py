@@ -289,6 +289,8 @@ class Tokens:
     _commits: dict[asyncio.Task[Any] | None, Running] = field(default_factory=dict)
     # Those for whose repetition a token was taken.
     _paid: set[Running] = field(default_factory=set)
+    # The repetitions, each the newest operation of its task: the last one of a series returns its token.
+    _repeated: dict[asyncio.Task[Any] | None, Running] = field(default_factory=dict)
 
     def step(self) -> None:
         """Check the level against the changes so far."""
@@ -316,6 +318,7 @@ class Tokens:
         commit = self._commits.get(asyncio.current_task()) if operation is None else None
         if commit is not None and commit not in self._paid:
             self._paid.add(commit)
+            self._repeated.pop(asyncio.current_task(), None)
         elif operation is None or not operation.tries or operation.tries[-1].error is None:
             self.watch.report("tokens", "a token was taken without a failed attempt")
         else:
@@ -323,11 +326,20 @@ class Tokens:
 
     def begun(self, operation: Running) -> None:
         """Note a new operation of the current task: if a token was taken for another commit, it must be that."""
-        commit = self._commits.pop(asyncio.current_task(), None)
+        task = asyncio.current_task()
+        self._close_series(task)
+        commit = self._commits.pop(task, None)
         if commit in self._paid:
             self._paid.discard(commit)
+            self._repeated[task] = operation
             if operation.run.operation.name != "commitTransaction":
                 self.watch.report("tokens", "with_transaction has kept the token of a commit that was not made")
+
+    def _close_series(self, task: asyncio.Task[Any] | None) -> None:
+        """Check that the last of several commits of `with_transaction` has returned its token if it succeeded."""
+        last = self._repeated.pop(task, None)
+        if last is not None and last.has_succeeded and last.reply and "writeConcernError" not in last.reply:
+            self.watch.report("tokens", "with_transaction has kept the token of a commit that succeeded")
 
     def given(self, operation: Running | None, why: str) -> None:
         """Check the reason of a deposit."""
@@ -335,6 +347,11 @@ class Tokens:
         commit = self._commits.get(asyncio.current_task()) if operation is None else None
         if commit in self._paid and why == "not made":
             self._paid.discard(commit)
+            return
+        last = self._repeated.pop(asyncio.current_task(), None) if operation is None else None
+        if last is not None and why == "not made":
+            if not last.has_succeeded and last.tries and last.tries[-1].is_overload:
+                self.watch.report("tokens", "with_transaction has returned a token after an overload error")
             return
         if operation is None or newest is None:
             self.watch.report("tokens", f"a deposit ({why}) without an operation")
@@ -369,6 +386,8 @@ class Tokens:
         for task in [task for task in self._commits if task is not None and task.done()]:
             if self._commits.pop(task) in self._paid:
                 self.watch.report("tokens", "with_transaction has kept the token of a commit that was not made")
+        for task in [task for task in self._repeated if task is not None and task.done()]:
+            self._close_series(task)
 
 
 @dataclass(slots=True, eq=False)
