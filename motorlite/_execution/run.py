@@ -225,3 +225,9 @@ class Attempt:
             reauthenticated=(connection.address, connection.id) if connection and self.is_reauthenticated else None,
             retry_after=server.pool.retry_after() if server and SYSTEM_OVERLOADED in labels else DEFAULT_RETRY_AFTER,
         )
+
+
+# Instances share one table of attribute names if the first ones have them; another has its own, of 200 bytes. Thousands
+# may wait for a connection, so the first one has what those set.
+_first = Attempt()
+_first.server = _first.description = _first.request = _first.waited_from = _first.sent_at = _first.connection = None
