@@ -25,7 +25,7 @@ from motorlite.errors import (
     OperationFailure,
     PyMongoError,
 )
-from motorlite.gridfs import DEFAULT_CHUNK_SIZE, AsyncGridFSBucket, AsyncGridIn, FileExists
+from motorlite.gridfs import DEFAULT_CHUNK_SIZE, AsyncGridFSBucket, AsyncGridIn, FileExists, NoFile
 from motorlite.testing.scripted import failure
 from motorlite.write_concern import WriteConcern
 from tests.support.kept_errors import is_kept_copy
@@ -308,6 +308,32 @@ async def test_a_bulk_write_error_of_another_kind(files: StoredFiles, bucket: As
     files.answers[INSERT_CHUNKS] = [{"n": 0, "writeErrors": [{"index": 0, "code": 5, "errmsg": "no"}]}]
     with pytest.raises(BulkWriteError):
         await bucket.upload_from_stream_with_id(1, "f", b"x")
+
+
+@pytest.mark.parametrize("is_replica_set", [True, False])
+async def test_a_file_that_is_deleted_before_it_is_checked(is_replica_set: bool) -> None:
+    """The upload deletes its document again: nothing is left, and nothing is in doubt."""
+    async with stored_files(replica_set=is_replica_set) as (files, bucket, _):
+        await bucket.upload_from_stream_with_id(0, "first", b"x")
+        files.answers["find fs.chunks"] = [{"cursor": {"id": 0, "ns": "db.fs.chunks", "firstBatch": []}}]
+        stream = bucket.open_upload_stream_with_id(1, "f")
+        with pytest.raises(NoFile, match="was deleted while it was uploaded") as caught:
+            await write_and_close(stream, bytes(10))
+        assert not caught.value.may_have_been_executed
+        assert [file["_id"] for file in files.files] == [0]
+        assert {chunk["files_id"] for chunk in files.chunks} == {0}
+        files.server.received.clear()
+        await stream.abort()
+        assert files.names() == []
+
+
+async def test_a_check_that_fails_leaves_the_file(files: StoredFiles, bucket: AsyncGridFSBucket) -> None:
+    files.answers["find fs.chunks"] = [failure(13)]
+    stream = bucket.open_upload_stream_with_id(1, "f")
+    with pytest.raises(OperationFailure) as caught:
+        await write_and_close(stream, bytes(10))
+    assert caught.value.may_have_been_executed
+    assert len(files.files) == 1
 
 
 # --- the end ---
