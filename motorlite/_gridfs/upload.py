@@ -27,7 +27,7 @@ from motorlite._gridfs.store import check_session, have_replies_arrived, is_canc
 from motorlite.errors import AutoReconnect, BulkWriteError, DuplicateKeyError, InvalidOperation, detached
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Awaitable, Callable, Iterator
 
     from motorlite._api.session import AsyncClientSession
     from motorlite._base.deadline import Deadline
@@ -250,7 +250,7 @@ class Upload:
                 self.fail(error)
                 raise
 
-    async def _send(self, insert: Callable[[Any], Any], what: Any) -> None:
+    async def _send(self, step: Callable[[Any], Awaitable[None]], what: Any) -> None:
         self._refuse_if_over()
         if self._session is None:
             self._session = self._store.new_session()
@@ -260,7 +260,7 @@ class Upload:
             with within(self.deadline):
                 await self._store.ensure_indexes(self._session)
                 if not self._is_over:
-                    await self._inserted(insert, what)
+                    await step(what)
                     if self._is_over:  # meanwhile, and the deletion may have come first
                         await self.delete()
             self._refuse_if_over()
@@ -271,19 +271,6 @@ class Upload:
             self.was_refused = isinstance(error, Exception) and not is_cancellation(error, self._store.chunks)
             raise
 
-    async def _inserted(self, insert: Callable[[Any], Any], what: Any) -> None:
-        self._is_inserting = True
-        try:
-            await insert(what)
-        except BaseException:
-            # The deletion may have come first, and the server may still carry this out.
-            if self._is_over and self._is_inserting:
-                self._in_doubt = True
-            raise
-        finally:
-            self._is_inserting = False
-            self._insertions += 1
-
     def _refuse_if_over(self) -> None:
         if self._is_over:
             raise InvalidOperation("another task has given up the upload, so there is no file")
@@ -293,32 +280,41 @@ class Upload:
         """Whether the server has acknowledged chunks or the document, and they are not deleted."""
         return not self._is_deleted and (self._stored > 0 or (self._document is not None and not self._in_doubt))
 
-    async def _insert_chunks(self, batch: list[Document]) -> None:
-        self._in_doubt = True
+    async def _insert(self, insertion: Awaitable[object]) -> None:
+        self._in_doubt = self._is_inserting = True
         try:
-            await self._store.chunks.insert_many(batch, session=self._session)
+            await insertion
+        except BaseException:
+            # Again: another task's deletion may have come first, and the server may still carry this out.
+            self._in_doubt = True
+            raise
+        finally:
+            self._is_inserting = False
+            self._insertions += 1
+        self._in_doubt = False
+
+    async def _insert_chunks(self, batch: list[Document]) -> None:
+        try:
+            await self._insert(self._store.chunks.insert_many(batch, session=self._session))
         except BulkWriteError as error:
             self._in_doubt = False
             codes = [each.get("code") for each in (error.details or {}).get("writeErrors", ())]
             if _DUPLICATE_KEY in codes:
                 raise self._exists() from error
             raise
-        self._in_doubt = False
 
     async def _insert_file(self, document: Document) -> None:
-        self._document, self._in_doubt = document, True
+        self._document = document
         try:
-            await self._store.files.insert_one(document, session=self._session)
+            await self._insert(self._store.files.insert_one(document, session=self._session))
         except DuplicateKeyError as error:
             self._document, self._in_doubt = None, False
             raise self._exists() from error
-        self._document, self._in_doubt = document, False
 
     async def _check_chunks(self, count: int) -> None:
         file_id = self._splitter.file_id
         if await self._store.has_chunks(file_id, count, self._session):
             return
-        self._is_inserting = False  # this was a look
         await self.delete()
         raise NoFile(
             f"the file with the id {file_id!r} was deleted while it was uploaded: chunks in "
@@ -360,7 +356,6 @@ class Upload:
             elif self._document is not None:
                 await self._store.files.delete_one(this_upload(self._document), session=self._session)
                 self._in_doubt = False
-            self._document = None
             await self._delete_chunks()
         # Not if another task has inserted meanwhile: its insertion may have come last.
         self._is_deleted = not self._is_inserting and before == self._insertions

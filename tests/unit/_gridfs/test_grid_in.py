@@ -463,23 +463,27 @@ async def test_the_block_ends_without_a_server_while_another_task_writes() -> No
 
 
 @pytest.mark.parametrize("is_replica_set", [True, False])
-async def test_the_block_ends_while_an_insertion_is_cancelled(is_replica_set: bool) -> None:
+@pytest.mark.parametrize("step", [INSERT_CHUNKS, INSERT_FILE])
+async def test_the_block_ends_while_an_insertion_is_cancelled(step: str, is_replica_set: bool) -> None:
     """The server carries it out after the block has deleted everything."""
 
     async def write(stream: AsyncGridIn) -> None:
         with anyio.move_on_after(0.8), suppress(PyMongoError):
-            await stream.write(bytes(30))
+            await (stream.write(bytes(30)) if step == INSERT_CHUNKS else stream.close())
 
     async with stored_files(replica_set=is_replica_set) as (files, bucket, _):
         await bucket.upload_from_stream_with_id(0, "first", b"x")
-        files.delays[INSERT_CHUNKS] = 1
+        files.delays[step] = 1
         stream = bucket.open_upload_stream_with_id(1, "f")
+        if step == INSERT_FILE:
+            await stream.write(bytes(30))
         async with anyio.create_task_group() as group:
             group.start_soon(write, stream)
             with pytest.raises(InvalidOperation, match="two tasks are writing"):
                 await end_after_a_while(stream)
         await anyio.sleep(2)
         await stream.abort()
+        assert [file["_id"] for file in files.files] == [0]
         assert {chunk["files_id"] for chunk in files.chunks} == {0}
 
 
