@@ -72,10 +72,8 @@ class ChangeStreamCursor(ServerCursor[DocumentT]):
 
     @property
     def can_continue(self) -> bool:
-        """Whether another step may succeed. Not without its client and its session, nor in a forked child."""
-        core, session = self._core, self._explicit_session
-        is_gone = core.is_closed or core.is_of_parent(self._generation) or (session is not None and session.has_ended)
-        return self.is_open and not is_gone
+        """Whether it is open, and not that of a parent process."""
+        return self.is_open and not self._core.is_of_parent(self._generation)
 
     async def fetch(self, deadline: Deadline) -> None:
         self.may_resume = False
@@ -228,9 +226,7 @@ class AsyncChangeStream(CursorBase[DocumentT]):
         try:
             await super()._open()
         except BaseException:
-            session = self._session
-            if self._core.is_closed or (session is not None and session.has_ended):
-                self._end()  # or a program that goes on while the stream is alive would never end
+            self._end_if_over()
             raise
 
     def _first_operation(self) -> Watch:
@@ -255,8 +251,7 @@ class AsyncChangeStream(CursorBase[DocumentT]):
                 if not (is_patient and cursor.is_open):
                     break
         except BaseException:
-            if not cursor.can_continue:
-                self._end()
+            self._end_if_over()
             raise
         return bool(documents)
 
@@ -383,6 +378,13 @@ class AsyncChangeStream(CursorBase[DocumentT]):
         raw: Any = change
         decoded: DocumentT = bson.decode(raw.raw, self._final_options)
         return decoded
+
+    def _end_if_over(self) -> None:
+        """Close the stream if no further step can succeed. A program that goes on while it is alive would never end."""
+        cursor, session = self._cursor, self._session
+        is_cut_off = self._core.is_closed or (session is not None and session.has_ended)
+        if is_cut_off or (cursor is not None and not cursor.can_continue):
+            self._end()
 
     def _end(self) -> None:
         """Close the stream after an error that it cannot survive."""
