@@ -10,6 +10,7 @@ import sys
 from contextlib import closing, nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
+from motorlite._base.values import printable
 from motorlite.exporters import _sockets
 from motorlite.top._model import VersionError, check_version
 
@@ -93,7 +94,7 @@ def _about(path: str) -> str:
         with closing(snapshots(path)) as lines:
             snapshot = json.loads(next(lines))
             names = ", ".join(client["name"] for client in snapshot["clients"])
-            return f"{snapshot['program']}  {names or 'no client yet'}"
+            return printable(f"{snapshot['program']}  {names or 'no client yet'}")
     except (TopError, OSError, ValueError, LookupError) as error:
         return f"does not answer ({error})"
 

@@ -27,9 +27,8 @@ _WIDTHS: Final = ((3, 2), (2, 3))
 
 def screen(older: Snapshot | None, newer: Snapshot) -> RenderableType:
     """Return the whole screen."""
-    head = Text.assemble(
-        ("motorlite top", "bold"), f"   {newer['program']}   pid {newer['pid']}   motorlite {newer['motorlite']}"
-    )
+    program = f"   {printable(newer['program'])}   pid {newer['pid']}   motorlite {newer['motorlite']}"
+    head = Text.assemble(("motorlite top", "bold"), program)
     parts: list[RenderableType] = [head]
     for title, found in clients(older, newer):
         parts += [Text(), Text(printable(title), style="bold cyan")]
@@ -62,7 +61,7 @@ def table(section: Section) -> Table:
         is_text = index == 0 or column in section.left
         made.add_column(column, justify="left" if is_text else "right", no_wrap=True, overflow="ellipsis")
     for row in section.rows:
-        # Texts, since brackets in a name would be markup; the terminal would execute its control characters.
+        # Texts, since brackets in a name would be markup. The terminal would execute control characters.
         made.add_row(*(Text(printable(cell)) for cell in row.cells), style=_STYLES[row.tone])
     if section.left_out:
         made.add_row(Text(f"and {section.left_out} more", style="dim"))

@@ -235,6 +235,17 @@ def test_a_list_with_one_that_does_not_answer(folder: Path, capsys: pytest.Captu
     assert "4711  does not answer (" in capsys.readouterr().out
 
 
+def test_a_list_with_a_name_that_moves_the_cursor(capsys: pytest.CaptureFixture[str]) -> None:
+    class Odd(Core):
+        @property
+        def options(self) -> ClientOptions:
+            return client_options("localhost", appname="\x1b[2Jshop")
+
+    with program(core=Odd()):
+        assert main(["--list"]) == FINE
+    assert r"  \x1b[2Jshop  " in capsys.readouterr().out
+
+
 def test_several_programs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with program(), program(str(folder / "4711.sock")):
         assert main(["--json"]) == GONE

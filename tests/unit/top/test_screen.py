@@ -39,8 +39,9 @@ def test_names_cannot_move_the_cursor() -> None:
     watch = Watch()
     Followed(watch, "find", "shop", "a\x1b[2J\nb", 0.0).succeeded(5.0)
     client = client_snapshot(1, "\x1b[Horders", snapshots.FULL, watch.report(5.0))
-    shown = text(json.loads(program_snapshot(FACTS, 5.0, [client])))
+    shown = text(json.loads(program_snapshot({**FACTS, "program": "\x1b[2Jshop"}, 5.0, [client])))
     assert "\x1b" not in shown
+    assert shown.startswith(r"motorlite top   \x1b[2Jshop   pid 7")
     assert r"shop.a\x1b[2J\nb" in shown
     assert r"client 1: \x1b[Horders" in shown
 
