@@ -120,7 +120,7 @@ class Request(_Defaults):
         """End the wait with `error`."""
         self.release()
         if not self.waiter.offer(error):
-            # Its time is up, but a busy event loop has not told it yet. It fails once, with the error that was counted.
+            # Its time is up, but the busy event loop has not woken it yet. This error is the one that was counted.
             self.refusal: Callable[[], PyMongoError] | None = lambda: error
 
     def deliver(self) -> bool:

@@ -109,7 +109,7 @@ class AsyncMongoClient(Configured[DocumentT]):
             "let": let,
         }
         bulk = ClientBulkWrite(self._core, call, max_time_ms, options)
-        # A copy, so that it does not matter what the application adds to its list meanwhile, or removes.
+        # A copy, since the application may change its list meanwhile.
         statements = await bulk.turns.compute(_statements(list(models)))
         result = ClientBulkResult(statements, is_ordered=ordered, is_verbose=verbose_results)
         await bulk.write(statements, result)

@@ -57,7 +57,7 @@ def _innermost() -> BoundSession[Any] | None:
 def unbound() -> Iterator[None]:
     """Keep the operations in a ``with`` block out of the session that the caller's `bind` has set.
 
-    Those of the driver itself, and those of a retry strategy: a write of its own would wait for the turn of the one
+    These are the driver's own operations, and those of a retry strategy: its write would wait for the turn of the write
     that waits for the strategy.
     """
     token = _bound.set(None)

@@ -108,10 +108,10 @@ def has_written(details: Mapping[str, Any]) -> bool:
 
 
 def _is_of_many(operation: Any) -> bool:
-    """Whether an operation that failed is a write of many documents, and not a document that was to be inserted.
+    """Whether a failed operation is a statement that changes many documents, and not a document to insert.
 
-    Such a document may have fields of the same names. It has an `_id`, or is of another class than the driver's
-    statements: a RawBSONDocument, whose fields may even be impossible to decode.
+    A document may have fields of the same names, but it has an `_id`, or another class than the driver's statements: a
+    RawBSONDocument, say, which may not even decode.
     """
     if type(operation) is not dict or "_id" in operation:
         return False

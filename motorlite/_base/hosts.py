@@ -78,13 +78,13 @@ def ipv6_host(literal: str) -> str | None:
     except ValueError:
         return None
     zone = address.scope_id
-    # Python accepts any text as a zone, and writes the rest in lower case. Zones are names of network interfaces, in
-    # which case matters.
+    # Python accepts any text as a zone, and writes the rest in lower case. In a zone, the name of a network interface,
+    # case matters.
     return str(address) if zone is None or re.fullmatch(_ZONE, zone) else None
 
 
 def certified(host: str) -> str:
-    """Return what a certificate calls `host`: it has no zone (RFC 6874, section 4) and no dot at the end (RFC 6066)."""
+    """Return the name of `host` in certificates: without a zone (RFC 6874, section 4) and a final dot (RFC 6066)."""
     return host.partition("%")[0].removesuffix(".")
 
 

@@ -35,10 +35,7 @@ def cut(text: str, limit: int) -> str:
 
 
 def printable(text: str) -> str:
-    """Return a text that a peer may have chosen, with escapes for what a terminal would execute, and for line breaks.
-
-    With these a peer could forge lines of a report.
-    """
+    """Return `text` with escapes for what a terminal would execute, and for line breaks, which could forge lines."""
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 

@@ -99,7 +99,7 @@ class Background:
         self.abandoned_operations.cancel()
         self.executor.stop()
         if self.executor.is_pausing:
-            # The released operations give their sessions back as soon as they run. A retry strategy may take longer.
+            # The released operations give their sessions back as soon as they run. Do not wait for retry strategies.
             for _ in range(_TURNS):
                 await runtime.sleep(0)
         while self._is_busy():
@@ -110,7 +110,7 @@ class Background:
         return True
 
     async def _receive_dropped(self, until: float) -> None:
-        """Wait for the cursors and sessions that were dropped before: they come through the event loop, in order."""
+        """Wait until the cursors and sessions dropped before this have arrived: `run_soon` keeps their order."""
         received: list[bool] = []
         self._runtime.run_soon(received.append, True)
         while not received and self._runtime.now() < until:

@@ -229,7 +229,7 @@ class AdmissionSteps:
         if gate.limit is not None and operation.is_await_data:
             gate.limit.awaits_no_longer(run)
         elif gate.limit is not None and operation.is_acknowledged and not operation.is_exhaust:
-            # The server sends the batches of an exhaust cursor ahead: their times are those of their reader.
+            # The server sends the batches of an exhaust cursor ahead, so their times measure their reader.
             gate.limit.succeeded(now - connection.in_use_since, server.pool.state.running, now)
         if visit is not None:
             gate.leave(visit, Outcome.SUCCESS if operation.is_acknowledged else Outcome.NEUTRAL, now)
@@ -245,7 +245,7 @@ class AdmissionSteps:
         if gate.limit is not None and run.operation.is_await_data:
             gate.limit.awaits_no_longer(run)
         elif gate.limit is not None and attempt.sent_at is not None:
-            seconds = now - attempt.sent_at  # a cursor may have had its connection for long
+            seconds = now - attempt.sent_at  # an exhaust cursor may have held its connection for longer
             if outcome is Outcome.FAILURE:
                 gate.limit.failed(seconds, now)
             elif outcome is Outcome.SUCCESS and not run.operation.is_exhaust:

@@ -45,8 +45,8 @@ class RetrySteps:
         self.deployment: Deployment = deployment
         # The client is closing.
         self.is_stopped: bool = False
-        # How many operations are between two attempts, or wait for a server or a connection for another one: each of
-        # them with its session.
+        # The number of operations between two attempts, and of those whose further attempt waits for a server or a
+        # connection. Each has its session.
         self.pausing: int = 0
         self._settings = settings
         self._reports = reports
@@ -87,7 +87,7 @@ class RetrySteps:
             del decision, failure
 
     async def while_pausing(self, wait: Awaitable[T]) -> T:
-        """Return the result of a wait of another attempt for a server or a connection."""
+        """Return the result of `wait`, in which a further attempt waits for a server or a connection."""
         self.pausing += 1
         try:
             return await wait

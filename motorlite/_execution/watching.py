@@ -267,7 +267,7 @@ class Followed:
 
     @property
     def awaits_data(self) -> bool:
-        """Whether the server may wait for data before it replies, as for a change stream. That makes nothing slow."""
+        """Whether the server may wait for data before it replies, as for a change stream. That wait is not slowness."""
         return self.run is not None and self.run.operation.is_await_data
 
     def _longest(self, seconds: float) -> str:

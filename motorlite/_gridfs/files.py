@@ -145,7 +145,7 @@ class Layout:
 
 
 def _data(chunk: Mapping[str, Any], number: int) -> bytes | memoryview:
-    if isinstance(chunk, DBRef):  # it has the data too, so it is not shown
+    if isinstance(chunk, DBRef):  # not shown, because it has the data too
         raise CorruptGridFile(f"what the collection of chunks has for chunk {number} is a reference, with $ref and $id")
     data = chunk.get("data")
     if isinstance(data, memoryview):

@@ -117,6 +117,7 @@ class Store:
         self.chunks: AsyncCollection[Any] = root.with_options(plain)["chunks"]
         # Whether `ensure_indexes` has nothing left to do.
         self._has_indexes: bool = False
+        # How often `drop` has run, which takes away the indexes that `ensure_indexes` creates meanwhile.
         self._drops = 0
 
     def lifetime(self, timeout_ms: float | None = None) -> Deadline:
@@ -254,7 +255,7 @@ class Store:
                 note_part(error)
                 raise
         finally:
-            # Indexes go with their collections, perhaps also if an operation fails.
+            # The indexes are gone with their collections, perhaps even after an error.
             self._has_indexes = False
             self._drops += 1
 
@@ -269,7 +270,6 @@ class Store:
         if await files.find_one({}, {"_id": 1}, session=session) is None:
             await _ensure_index(self.files, FILES_INDEX, session)
             await _ensure_index(self.chunks, CHUNKS_INDEX, session, unique=True)
-        # A drop meanwhile has taken them away.
         self._has_indexes = drops == self._drops
 
 

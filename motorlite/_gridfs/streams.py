@@ -134,10 +134,10 @@ def blocks(file: Any) -> bool:
 
 
 def _is_raw(file: Any, write: Any) -> bool:
-    """Whether a method is that of one of Python's files without a buffer, or of a wrapper that returns the same."""
-    # Of `tempfile`; others have wrapped methods of their own, which may return anything.
+    """Whether `write` is the method of an unbuffered Python file, or of a wrapper that returns its results."""
+    # `tempfile` wraps the method. Any other object has a method of its own, which may return anything.
     found = getattr(getattr(write, "__wrapped__", write), "__self__", file)
-    # Of anyio and trio.
+    # anyio and trio wrap the file.
     return isinstance(getattr(found, "wrapped", found), io.RawIOBase)
 
 

@@ -151,7 +151,7 @@ class Upload:
     _document: Document | None = None
     # Whether the upload was given up: another task may still be writing.
     _is_over: bool = False
-    # Whether an insertion is on its way, and how many were before.
+    # Whether an insertion is in flight, and the number of those before it.
     _is_inserting: bool = False
     _insertions: int = 0
     # Whether nothing is left to delete.
@@ -183,19 +183,19 @@ class Upload:
         """Change the id of the file and the size of its chunks.
 
         Raises:
-            InvalidOperation: Something was written already, which needs the old ones.
+            InvalidOperation: Something was written already.
         """
         if self._splitter.length:
             raise InvalidOperation("the id and the chunkSize of a file cannot be set after something was written to it")
         self._splitter = Splitter(file_id, chunk_size, ObjectId)
 
     def _check_session(self) -> None:
-        """Refuse to go on if a transaction was started in the session meanwhile.
+        """Refuse a session in which a transaction has begun since the upload did.
 
         Raises:
-            InvalidOperation: It was.
+            InvalidOperation: One has.
         """
-        # Without a session, the upload takes one of its own.
+        # None would mean the session that the caller has bound. The upload takes one of its own instead.
         if self._session is not None:
             check_session(self._session)
 
@@ -327,7 +327,7 @@ class Upload:
     # --- the end ---
 
     def give_up(self) -> None:
-        """Store nothing more, also of what another task writes."""
+        """Store nothing more, not even what another task writes."""
         self._is_over = True
         self._batch.clear()
 

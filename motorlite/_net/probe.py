@@ -75,10 +75,10 @@ class TLSLook:
 
 
 async def in_daemon(runtime: Runtime, function: Callable[[], T]) -> T:
-    """Run one of the functions below in a thread of its own. A caller that is interrupted leaves it behind.
+    """Run one of the functions below in a daemon thread, which an interrupted caller leaves behind.
 
-    No program waits for the end of a daemon, as it does for the threads of asyncio's pool: Ctrl-C ends the command at
-    once, whatever does not answer.
+    Python ends without waiting for daemons, unlike the threads of asyncio's pool. So Ctrl-C ends the command at once,
+    whatever does not answer.
     """
     waiter = runtime.waiter()
 

@@ -307,11 +307,11 @@ class CallOptions:
     assigned_priority: int | None = None
     # The block whose fallback answers operations that the client refuses to send, or None.
     fallback: CallBlock | None = None
-    # Whether a block may set one. Not for reads of the driver's own: what it writes next depends on them.
+    # Whether a block may set one. Not for the driver's own reads, on which its next writes depend.
     takes_fallback: bool = True
-    # Whether the operation had its tokens of the rate limits before its fallback executes it again.
+    # Whether the operation took its tokens of the rate limits before its fallback executes it again.
     has_tokens: bool = False
-    # Keeps what a retry strategy does itself out of the session that the caller's `bind` has set.
+    # Keeps a retry strategy's own operations out of the session that the caller has bound.
     apart: Callable[[], AbstractContextManager[None]] = nullcontext
     # The rules for waiting for a connection; None: the client has none.
     wait_queue: WaitQueue | None = None

@@ -177,7 +177,7 @@ def milliseconds(least: int) -> Parser:
             value = float(value) if "." in value else int(value)
         if not isinstance(value, (int, float)) or isinstance(value, bool):
             raise TypeError
-        if not least <= value <= MAX_INT32:  # nor NaN, which is not less than anything
+        if not least <= value <= MAX_INT32:  # also refuses NaN
             raise ValueError
         return value
 

@@ -246,7 +246,8 @@ class Pool:
     def _timed_out(self, request: Request, started: float) -> PyMongoError:
         error: PyMongoError
         if request.refusal is not None:  # refused in time, and not woken yet
-            error, request.refusal = request.refusal(), None  # which may lead to the error, whose frames lead here
+            # Reset, because it may hold the error, whose traceback holds the request.
+            error, request.refusal = request.refusal(), None
             error.address = self.address
         else:
             now = self._runtime.now()

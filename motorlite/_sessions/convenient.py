@@ -73,7 +73,7 @@ class TransactionRetries:
         self._jitter = jitter
         # Transactions started so far.
         self._attempts = 0
-        # How often the newest transaction was committed again, and the server whose error the newest of these followed.
+        # How often the newest transaction was committed again, and the server whose error led to the newest commit.
         self._commits = 0
         self._source: Address | None = None
         # None: retries have no budget.
@@ -120,9 +120,9 @@ class TransactionRetries:
         return After.COMMIT_AGAIN, delay
 
     def repay(self) -> None:
-        """Return the token of a further commit that was not made, or that no other follows.
+        """Return the token of a further commit that was not made, or that was the last one.
 
-        Those between return none: a series must not pay for itself.
+        The others of a series return none, or it would pay for itself.
         """
         if self._budget is not None and self._commits > 1:
             self._budget.retry_not_made(self._source)

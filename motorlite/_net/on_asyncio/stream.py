@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 # call_at may run a callback up to the clock's resolution early.
 _EARLY: Final = 0.001
-# Seconds, practically no limit: that of the connection ends the handshake. The loop's own is a minute.
+# Seconds. In effect no limit, because connectTimeoutMS limits the handshake. The loop's default is a minute.
 _HANDSHAKE: Final = 10.0**9
 # Bytes. The system usually takes a smaller request at once; of a larger one, the transport knows how much is unsent.
 _LARGE: Final = 16 * 1024
