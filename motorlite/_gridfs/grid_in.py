@@ -187,7 +187,9 @@ class AsyncGridIn:
 
     def _lines(self, sequence: Iterable[Any]) -> Iterator[Any]:
         try:
-            yield from sequence
+            # Not `yield from`, which would close the application's generator when `write` refuses one of its lines.
+            for line in sequence:  # noqa: UP028
+                yield line
         except Exception as error:
             self._upload.fail(error)
             raise
@@ -388,14 +390,14 @@ class AsyncGridIn:
         return self._fields[name]
 
     def _set_property(self, name: str, value: Any) -> None:
-        if self._closed:  # PyMongo's error, which is another one for the other fields
+        if self._closed:  # for other fields, PyMongo raises AttributeError
             raise InvalidOperation(f"{name!r} cannot be set on a closed file; use set()")
         self._set(name, value)
 
     def _set(self, name: str, value: Any) -> None:
         if self._closed:
             raise AttributeError(f"{name!r} cannot be set on a closed file; use set()")
-        if name in ("_id", "chunkSize"):  # chunks depend on them
+        if name in ("_id", "chunkSize"):  # which the chunks depend on
             fields = {**self._fields, name: value}
             size = fields["chunkSize"] = converted("chunkSize", fields["chunkSize"], chunk_size)
             self._upload.change(fields["_id"], size)
@@ -411,8 +413,8 @@ class AsyncGridIn:
 
         Raises:
             TypeError, ValueError: `chunkSize` is no size of chunks.
-            InvalidOperation: The upload was given up or cancelled, or something was written with another `_id` or
-                `chunkSize`.
+            InvalidOperation: The upload was given up or cancelled, or `name` is `_id` or `chunkSize` and something was
+                written already.
             PyMongoError: The operation failed.
 
         Retries: as a retryable write (docs/retries.md).

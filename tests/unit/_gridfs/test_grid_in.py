@@ -500,6 +500,16 @@ async def test_lines_that_fail_are_the_end_of_the_upload(files: StoredFiles, buc
     assert files.files == []
 
 
+async def test_lines_go_on_after_one_that_cannot_be_written(files: StoredFiles, bucket: AsyncGridFSBucket) -> None:
+    lines = (line for line in (b"one", 5, b"two"))
+    stream = bucket.open_upload_stream_with_id(1, "f")
+    with pytest.raises(TypeError, match="not 5"):
+        await stream.writelines(lines)
+    await stream.writelines(lines)
+    await stream.close()
+    assert stored(files) == b"onetwo"
+
+
 async def test_a_block_that_fails_after_its_time_leaves_nothing(files: StoredFiles, bucket: AsyncGridFSBucket) -> None:
     stream = bucket.open_upload_stream_with_id(1, "f", timeoutMS=400)
     await stream.write(bytes(30))
