@@ -261,7 +261,7 @@ class StoredFile:
         return self._document.get("md5")
 
     def __getattr__(self, name: str) -> Any:
-        # Python looks for names of its own, also before the file is open.
+        # Python looks up special names, also before the file is open.
         if name.startswith("_") and (name == "_file" or self._file is None):
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
         if name in self._document:

@@ -27,9 +27,9 @@ The rules of the specifications, in the order in which they are tried:
 For "specification", the last two columns describe the first ordinary retry of an operation, which is immediate and
 free. Further ordinary retries form a series, which timeoutMS can make very long: each waits for the next step of a
 controlled backoff (`_ordinary_delay`) and takes a token. Without a token, the operation fails. A series must not pay
-for itself: an ordinary retry whose failure permits another one returns no token (`_is_repeated`). All other retries of
-the specifications return one when they fail without overload (rule 3 of the token bucket) and 1.1 when they succeed
-(rule 2), even the first ordinary one, which took none.
+for itself: an ordinary retry whose failure permits another one, or another commit by `with_transaction`, returns no
+token (`_is_repeated`). All other retries of the specifications return one when they fail without overload (rule 3 of
+the token bucket) and 1.1 when they succeed (rule 2), even the first ordinary one, which took none.
 
 "Specification" is retryable reads or retryable writes. With `needs_both_labels` (the later revision), an error with
 only one label gets that rule. After an overload error that retry also backs off.
@@ -357,10 +357,7 @@ class Retry:
         return jitter() * CONTROLLED_BACKOFF[min(self._ordinary_retries, len(CONTROLLED_BACKOFF)) - 1]
 
     def _is_repeated(self, rules: tuple[RetryRule, ...]) -> bool:
-        """Whether the newest attempt is an ordinary retry whose failure permits another one.
-
-        After a commit of unknown result, that may be another commit, which `with_transaction` makes.
-        """
+        """Whether the newest attempt is an ordinary retry whose failure permits another one, or another commit."""
         newest, rule = self._newest, RetryRule.SPECIFICATION
         if newest is None or newest.rule is not rule:
             return False

@@ -31,7 +31,7 @@ NUMBER = 1000
 
 
 class Asleep:
-    """Wakes no waiter before it is told to, but notes how often it was asked to."""
+    """Counts how often it should wake waiters, and does so in `wake_late` only."""
 
     def __init__(self) -> None:
         self.asked = 0

@@ -220,7 +220,7 @@ class _AsyncioTask:
 
     def start(self, group: asyncio.TaskGroup) -> None:
         if not self._is_cancelled:
-            # Called in an empty context, since the group's own callback keeps the one that it is made in.
+            # In an empty context, since the group's callback keeps the context that it is added in.
             self._task = contextvars.Context().run(group.create_task, self._run(), name=self._name)
 
     async def _run(self) -> None:
