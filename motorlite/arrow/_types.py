@@ -27,7 +27,8 @@ _BSON = frozenset(f"pymongoarrow.{name}" for name in ("objectid", "decimal128", 
 
 def projection(schema: Any) -> dict[str, bool]:
     """Return the projection that returns what a schema has, and nothing else."""
-    fields = {"_id": False}
+    # Beside a field of `_id`, the server refuses to leave `_id` out.
+    fields = {} if "_id" in schema.names else {"_id": False}
     for field in schema:
         _project(field.name, field.type, fields)
     return fields

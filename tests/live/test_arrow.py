@@ -178,6 +178,15 @@ async def test_a_schema_that_does_not_fit(coll: Any) -> None:
         await arrow.find_arrow(coll, schema=["a"])
 
 
+async def test_an_id_that_is_a_document(coll: Any) -> None:
+    """As that of a group by several fields."""
+    await coll.insert_many([{"_id": {"a": n, "b": str(n)}, "n": n} for n in range(2)])
+    schema = {"_id": {"a": int}}
+    expected = [{"_id": {"a": 0}}, {"_id": {"a": 1}}]
+    assert (await arrow.find_arrow(coll, schema=schema)).to_pylist() == expected
+    assert (await arrow.aggregate_arrow(coll, [{"$sort": {"n": 1}}], schema=schema)).to_pylist() == expected
+
+
 async def test_what_has_no_table_is_refused(coll: Any) -> None:
     with pytest.raises(ConfigurationError, match="cursor_type"):
         await arrow.find_arrow(coll, cursor_type=motorlite.CursorType.TAILABLE)

@@ -20,6 +20,7 @@ WIDER = pa.struct([("x", pa.int64()), ("y", pa.string())])
     [
         ([("a", pa.int32())], {"_id": False, "a": True}),
         ([("_id", ObjectIdType())], {"_id": True}),
+        ([("_id", pa.struct([("a", pa.string())])), ("n", pa.int32())], {"_id.a": True, "n": True}),
         ([("a", pa.struct([("b", STRUCT), ("c", pa.string())]))], {"_id": False, "a.b.x": True, "a.c": True}),
         ([("a", pa.list_(STRUCT))], {"_id": False, "a.x": True}),
         ([("a", pa.large_list(pa.string()))], {"_id": False, "a": True}),
