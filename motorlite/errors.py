@@ -705,6 +705,9 @@ def detached(error: ErrorT) -> ErrorT:
     elif error is not None:
         try:
             copied = copy.copy(error).with_traceback(None)
-        except Exception:  # an application's own class, whose constructor takes other arguments
-            copied = PyMongoError(f"{type(error).__name__}: {error}")
+        except Exception:  # the constructor takes other arguments, or is private as that of trio's cancellation
+            if isinstance(error, Exception):
+                copied = PyMongoError(f"{type(error).__name__}: {error}")
+            else:  # listeners tell a cancellation from an error by its class
+                copied = type(error).__new__(type(error), *error.args)
     return copied  # type: ignore[no-any-return]

@@ -121,7 +121,17 @@ class Picky(Exception):
         super().__init__(f"{one} and {other}")
 
 
-@pytest.mark.parametrize("error", [KeyError("x"), OSError(2, "no such file"), asyncio.CancelledError("why")])
+class Private(BaseException):
+    """As trio's cancellation before trio 0.31: only trio makes one."""
+
+    def __init__(self) -> None:
+        raise TypeError
+
+
+LEFT = Private.__new__(Private, "why")
+
+
+@pytest.mark.parametrize("error", [KeyError("x"), OSError(2, "no such file"), asyncio.CancelledError("why"), LEFT])
 def test_copies_of_foreign_errors(error: BaseException) -> None:
     copied = detached(raised(error))
     assert (type(copied), copied.args) == (type(error), error.args)
