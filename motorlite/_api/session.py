@@ -230,10 +230,11 @@ class AsyncClientSession(SessionTransactions, Generic[ClientT_co]):
 
     def __del__(self) -> None:
         # As with a cursor, this may run in another thread. No operation uses the session, since it would reference it.
-        if self._has_ended or self._state.server_session is None or self._core.is_over:
+        published = self._published
+        if self._has_ended or (self._state.server_session is None and published is None) or self._core.is_over:
             return
         if not self._core.is_of_parent(self._generation):
-            self._core.release_session(self._state)
+            self._core.release_session(self._state, None if published is None else published.end)
 
     def __await__(self) -> Generator[Any, None, Self]:
         """Return the session itself: code written for Motor awaits `start_session`."""

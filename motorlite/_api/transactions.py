@@ -503,6 +503,7 @@ class TransactionContext:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if not self._session.in_transaction:
+            self._session._publish_end()  # the client that was closed has aborted it
             return
         if error is not None:
             await self._session._abort_after(error)

@@ -419,10 +419,13 @@ class Core:
         if self._runtime is not None and not self.is_over:
             self._runtime.run_soon(self._background.lost_cursors.kill, cursor)
 
-    def release_session(self, session: Session) -> None:
-        """Return the server session of a dropped `session`. Does nothing if the loop has ended. Call from anywhere."""
+    def release_session(self, session: Session, publish_end: Callable[[], None] | None = None) -> None:
+        """Return the server session of a dropped `session`. Does nothing if the loop has ended. Call from anywhere.
+
+        `publish_end`: publishes that its transaction has ended.
+        """
         if self._runtime is not None and not self.is_over:
-            self._runtime.run_soon(self._background.lost_transactions.drop, session)
+            self._runtime.run_soon(self._background.lost_transactions.drop, session, publish_end)
 
     def abort_transaction(self, session: Session, *, has_failed: bool = False) -> None:
         """Abort the transaction of `session` in the background; `has_failed`: not at once. Call on the event loop."""

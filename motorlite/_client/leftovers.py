@@ -189,7 +189,7 @@ class LostTransactions(Cleanup):
         else:
             self._begin(moved, has_failed=has_failed)
 
-    def drop(self, session: Session) -> None:
+    def drop(self, session: Session, publish_end: Callable[[], None] | None = None) -> None:
         """End a session that was dropped: abort its transaction, and release what it held."""
         if session.must_abort:
             self.abort(session)
@@ -197,6 +197,8 @@ class LostTransactions(Cleanup):
         if held is not None:
             held.release()
         self.executor.release(session)
+        if publish_end is not None:
+            publish_end()
 
     def abort_all(self) -> None:
         """Abort all transactions in which no operation is running, because the client is closing."""

@@ -250,3 +250,31 @@ async def test_a_cancelled_commit_ends_its_transaction() -> None:
             await session.commit_transaction()
         assert seen.take()[-1].endswith("transaction admin.None")
         assert seen.open == set()
+
+
+@pytest.mark.parametrize("is_sent", [True, False])
+async def test_a_transaction_ends_with_its_dropped_session(is_sent: bool) -> None:
+    deployment = ScriptedDeployment(["a:1"], replica_set="rs")
+    async with make(deployment) as (client, seen):
+        await client.db.coll.insert_one({})
+        session = client.start_session()
+        session.start_transaction()
+        if is_sent:
+            await client.db.coll.insert_one({}, session=session)
+        else:
+            with pytest.raises(OverflowError):
+                await client.db.coll.insert_one({"x": 2**64}, session=session)
+        del session
+        await anyio.sleep(1)
+        assert "end transaction admin.None" in seen.take()
+        assert seen.open == set()
+
+
+async def test_a_transaction_ends_with_its_block_when_the_client_is_closed() -> None:
+    deployment = ScriptedDeployment(["a:1"], replica_set="rs")
+    async with make(deployment) as (client, seen):
+        session = client.start_session()
+        async with session.start_transaction():
+            await client.db.coll.insert_one({}, session=session)
+            await client.close()
+        assert seen.open == set()

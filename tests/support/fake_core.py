@@ -215,8 +215,8 @@ class FakeCore(Core):
         lost_cursors = LostCursors(self.executor, self._spawn, anyio.sleep, self.now)
         lost_cursors.kill(cursor)
 
-    def release_session(self, session: Session) -> None:
-        self._lost_transactions().drop(session)
+    def release_session(self, session: Session, publish_end: Callable[[], None] | None = None) -> None:
+        self._lost_transactions().drop(session, publish_end)
 
     def abort_transaction(self, session: Session, *, has_failed: bool = False) -> None:
         self._lost_transactions().abort(session, has_failed=has_failed)
