@@ -95,6 +95,13 @@ async def test_every_attempt_has_its_phases() -> None:
         ]
 
 
+async def test_a_check_out_ends_before_a_command_without_a_span() -> None:
+    async with traced({"createUser": failure(51003)}) as (client, trace):
+        with pytest.raises(OperationFailure):
+            await client.db.command("createUser", "u", pwd="p", roles=[])
+        assert trace.tree() == ["runCommand db!", " attempt!", "  server selection", "  check-out"]
+
+
 async def test_without_phases_there_are_commands_only() -> None:
     async with traced({"find": [overloaded(), FOUND]}, phases=False) as (client, trace):
         await client.db.coll.find_one()

@@ -99,12 +99,12 @@ class Spans(events.OperationListener, events.CommandListener):
         operation = self.operations.get(event.operation_id)
         if operation is None:
             return
-        if not event.command:
-            operation.state = "sensitive"
-            return
         if operation.check_out is not None:
             operation.check_out.end()
             operation.check_out = None
+        if not event.command:
+            operation.state = "sensitive"
+            return
         operation.state = ""
         attributes = self._attributes(event, operation)
         span = self._tracer.start_span(event.command_name, operation.context, SpanKind.CLIENT, attributes)
