@@ -191,6 +191,8 @@ async def _insert(
         }
         raise ArrowWriteError(details) from error
     except PyMongoError as error:
+        if error.partial_result is not None:  # of the commands before the one that failed
+            before += error.partial_result.bulk_api_result.get("nInserted", 0)
         failed = [{"errmsg": str(error), "index": before}]
         raise ArrowWriteError({"writeErrors": failed, "writeConcernErrors": [], "nInserted": before}) from error
 

@@ -144,3 +144,13 @@ async def test_an_error_of_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     (entry,) = caught.value.details["writeErrors"]
     assert (entry["index"], caught.value.details["nInserted"]) == (2, 2)
     assert "not allowed" in entry["errmsg"]
+
+
+async def test_an_error_of_a_later_command_for_the_same_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = {"ok": 0, "code": 13, "errmsg": "not allowed"}
+    large = pa.table({"text": ["x" * 5_000_000] * 2})  # a command takes one of these
+    async with inserting([{"n": 1}, refused], monkeypatch) as (coll, _):
+        with pytest.raises(ArrowWriteError) as caught:
+            await arrow.insert_arrow(coll, large)
+    (entry,) = caught.value.details["writeErrors"]
+    assert (entry["index"], caught.value.details["nInserted"]) == (1, 1)
