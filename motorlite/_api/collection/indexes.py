@@ -263,6 +263,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
         found = {}
         cursor = self.list_indexes(session, comment, timeoutMS)
         for index in await cursor.to_list():
+            index = dict(index)  # a listener may have kept the reply
             index["key"] = list(listed(document, index, "key", cursor.address).items())
             found[listed(text, index, "name", cursor.address)] = index
             del index["name"]

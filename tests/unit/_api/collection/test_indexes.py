@@ -77,8 +77,11 @@ async def test_a_collection_that_does_not_exist_has_no_indexes(coll: Collection,
 
 
 async def test_index_information(coll: Collection, core: FakeCore) -> None:
-    core.reply(batch([{"v": 2, "key": {"a": 1}, "name": "a_1", "unique": True}]))
+    index = {"v": 2, "key": {"a": 1}, "name": "a_1", "unique": True}
+    kept = dict(index)
+    core.reply(batch([index]))
     assert await coll.index_information() == {"a_1": {"v": 2, "key": [("a", 1)], "unique": True}}
+    assert index == kept, "the events of the command have the same document"
 
 
 async def test_options(coll: Collection, core: FakeCore) -> None:
