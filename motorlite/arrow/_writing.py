@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import nullcontext
 from decimal import Decimal
 from math import inf
@@ -67,8 +68,8 @@ def table_of(tabular: Any, *, exclude_none: bool) -> Any:
         return tabular.to_arrow()
     if library == "pandas":
         # NaN is a value; only without nulls it is left out like these.
-        columns = {str(name): pa.array(column, from_pandas=exclude_none) for name, column in tabular.items()}
-        return pa.table(columns)
+        columns = [pa.array(column, from_pandas=exclude_none) for _, column in tabular.items()]
+        return pa.table(columns, names=[str(name) for name in tabular.columns])
     allowed = "a pyarrow.Table or RecordBatch, a DataFrame of pandas or Polars, or a dict of NumPy arrays"
     raise TypeError(wrong("tabular", type(tabular).__name__, allowed))
 
@@ -77,8 +78,11 @@ def storable(table: Any, *, converts: bool) -> Any:
     """Return a table with types that BSON has; see `stored`.
 
     Raises:
-        ValueError: BSON has no such type, or a value is too large for the type that BSON has.
+        ValueError: BSON has no such type, a value is too large for the type that BSON has, or columns share a name.
     """
+    shared = sorted(name for name, count in Counter(table.column_names).items() if count > 1)
+    if shared:  # a document would have the last one alone
+        raise ValueError(f"columns have the same name, {', '.join(map(repr, shared))}: rename or drop some")
     columns = []
     for name, column in zip(table.column_names, table.columns, strict=True):
         kind = stored(column.type, name, converts=converts)

@@ -63,6 +63,24 @@ def test_what_cannot_be_inserted() -> None:
 
 
 @pytest.mark.parametrize(
+    "tabular",
+    [
+        pd.DataFrame([[1, 2]], columns=["a", "a"]),
+        pd.DataFrame([[1, 2]], columns=[1, "1"]),
+        pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"]),
+    ],
+)
+def test_columns_of_one_name_are_refused(tabular: Any) -> None:
+    """One of them would be lost."""
+    with pytest.raises(ValueError, match="same name"):
+        storable(table_of(tabular, exclude_none=False), converts=True)
+
+
+def test_a_frame_without_columns() -> None:
+    assert storable(table_of(pd.DataFrame(), exclude_none=False), converts=True).num_columns == 0
+
+
+@pytest.mark.parametrize(
     "column",
     [
         pa.array([1, 2**63], pa.uint64()),
