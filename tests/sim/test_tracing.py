@@ -12,6 +12,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode
 
+from motorlite import CursorType, InsertOne, UpdateOne
 from motorlite.errors import OperationFailure, ServerSelectionTimeoutError
 from motorlite.testing.scripted import Reply, failure, overloaded
 from tests.support.clients import one_member
@@ -93,6 +94,29 @@ async def test_every_attempt_has_its_phases() -> None:
             "  check-out",
             "  find",
         ]
+
+
+async def test_each_command_of_a_bulk_write_has_its_attempts() -> None:
+    async with traced({"update": [overloaded(), {"n": 1, "nModified": 1}]}) as (client, trace):
+        await client.db.coll.bulk_write([InsertOne({}), UpdateOne({}, {"$set": {"x": 1}})])
+        numbers = [(span.attributes or {})["motorlite.attempt"] for span in trace.spans if span.name == "attempt"]
+        assert numbers == [1, 1, 2]
+        phases = ["  server selection", "  check-out"]
+        assert trace.tree() == [
+            "bulkWrite db.coll",
+            *[" attempt", *phases, "  insert"],
+            *[" attempt!", *phases, "  update!"],
+            " backoff",
+            *[" attempt", *phases, "  update"],
+        ]
+
+
+async def test_every_backoff_of_a_cursor_with_its_own_connection_ends() -> None:
+    batch = {"cursor": {"id": 5, "ns": "db.coll", "firstBatch": [{}]}}
+    end = {"cursor": {"id": 0, "ns": "db.coll", "nextBatch": []}}
+    async with traced({"find": [batch], "getMore": [overloaded(), overloaded(), end]}) as (client, trace):
+        await client.db.coll.find(cursor_type=CursorType.EXHAUST).to_list()
+        assert trace.tree()[-6:] == ["getMore db.coll", " getMore!", " backoff", " getMore!", " backoff", " getMore"]
 
 
 async def test_a_check_out_ends_before_a_command_without_a_span() -> None:

@@ -1,7 +1,7 @@
 """Shell: spans of what the specification has no spans for: attempts, server selection, check-outs and backoff.
 
 An attempt begins with server selection. A check-out lasts from the selection until the command begins. The backoff
-before a retry lasts until the next server selection begins.
+before a retry lasts until the next server selection begins, or the next command where none is selected.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ class Phases(events.ServerSelectionListener, events.RetryListener):
         if operation is None:
             return
         outer = set_span_in_context(operation.span)
-        if operation.backoff is not None:
-            operation.backoff.end()
-            operation.backoff = None
+        operation.end_backoff()
+        if operation.attempt is not None:  # that of the operation's command before this one
+            operation.attempt.end()
+            operation.attempts = 0
         operation.attempts += 1
         operation.attempt = self._start("attempt", outer)
         operation.attempt.set_attribute("motorlite.attempt", operation.attempts)

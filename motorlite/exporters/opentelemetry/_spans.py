@@ -35,6 +35,12 @@ class Operation:
         self.check_out: Span | None = None
         self.backoff: Span | None = None
 
+    def end_backoff(self) -> None:
+        """End the span of a backoff, if there is one."""
+        if self.backoff is not None:
+            self.backoff.end()
+            self.backoff = None
+
     def phases(self) -> tuple[Span | None, ...]:
         """The spans of phases, the inner ones first."""
         return self.selection, self.check_out, self.attempt, self.backoff

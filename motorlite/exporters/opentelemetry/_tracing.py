@@ -99,6 +99,7 @@ class Spans(events.OperationListener, events.CommandListener):
         operation = self.operations.get(event.operation_id)
         if operation is None:
             return
+        operation.end_backoff()  # where the connection is pinned, there is no selection
         if operation.check_out is not None:
             operation.check_out.end()
             operation.check_out = None
