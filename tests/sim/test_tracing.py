@@ -12,8 +12,9 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode
 
-from motorlite import CursorType, InsertOne, UpdateOne
-from motorlite.errors import OperationFailure, ServerSelectionTimeoutError
+from motorlite import CursorType, InsertOne, ReadPreference, UpdateOne, call_options
+from motorlite.errors import OperationFailure, PoolFullError, ServerSelectionTimeoutError
+from motorlite.overload import WaitQueue
 from motorlite.testing.scripted import Reply, failure, overloaded
 from tests.support.clients import one_member
 
@@ -230,3 +231,22 @@ async def test_a_call_of_with_transaction_has_a_span_if_it_is_asked_for(is_shown
         if is_shown:
             tree = ["withTransaction", *(f" {line}" for line in tree)]
         assert trace.tree() == ["request", *(f" {line}" for line in tree)]
+
+
+async def test_a_fallback_has_an_attempt_of_its_own() -> None:
+    options: dict[str, Any] = {"maxPoolSize": 1, "wait_queue": WaitQueue("degrade")}
+    async with traced({"count": Reply({"n": 1}, 5)}, **options) as (client, trace):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(client.db.command, "count")
+            await anyio.sleep(1)
+            with call_options(fallback=ReadPreference.PRIMARY_PREFERRED), pytest.raises(PoolFullError):
+                await client.db.coll.find_one()
+        phases = ["  server selection", "  check-out"]
+        assert trace.tree()[-7:] == [
+            "find db.coll!",
+            " attempt",
+            *phases,
+            " attempt!",
+            "  server selection",
+            "  check-out!",
+        ]

@@ -34,8 +34,10 @@ class Phases(events.ServerSelectionListener, events.RetryListener):
         outer = set_span_in_context(operation.span)
         operation.end_backoff()
         if operation.attempt is not None:  # that of the operation's command before this one
+            if operation.check_out is not None:  # that was refused, and a fallback reads from another server
+                operation.check_out.end()
             operation.attempt.end()
-            operation.attempts = 0
+            operation.attempts, operation.check_out = 0, None
         operation.attempts += 1
         operation.attempt = self._start("attempt", outer)
         operation.attempt.set_attribute("motorlite.attempt", operation.attempts)
