@@ -15,7 +15,7 @@ from motorlite._api.turns import refused
 from motorlite._api.typings import DocumentT
 from motorlite._base.arguments import boolean, check_document, converted, located, mapping, wrong
 from motorlite._operations.contract import Call
-from motorlite._operations.cursors import GetMore, LostCursor
+from motorlite._operations.cursors import LostCursor
 from motorlite._operations.slices import ITEMS, release
 from motorlite.errors import InvalidOperation, PyMongoError
 from motorlite.results import ClientBulkWriteResult
@@ -194,6 +194,8 @@ class ClientBulkWrite(BulkWrite):
 
     async def _read(self, cursor: LostCursor, reply: CursorReply, start: int, count: int) -> None:
         """Read the results of a batch of `count` operations, to the end or to the error that ends the bulk write."""
+        from motorlite._operations.client_bulk import MoreResults
+
         while True:
             try:
                 await self.turns.compute(self._result.take(reply.documents, start, count), is_limited=False)
@@ -204,7 +206,7 @@ class ClientBulkWrite(BulkWrite):
                 raise
             if not (cursor.cursor_id and self._result.can_continue):
                 return
-            get_more = GetMore(
+            get_more = MoreResults(
                 cursor.database,
                 cursor.collection,
                 cursor.cursor_id,

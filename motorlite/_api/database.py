@@ -110,7 +110,8 @@ class AsyncDatabase(Watching[DocumentT]):
             check: Raise OperationFailure if the server reports an error; otherwise return its reply.
             allowable_errors: Codes and messages of errors that do not raise.
             read_preference: The servers to use; the primary by default.
-            codec_options: Codec options for decoding the reply; plain dictionaries by default.
+            codec_options: Codec options for decoding the reply; plain dictionaries by default. Type decoders do not
+                see it.
             session: The session to use.
             comment: Shown in the server's log and profile.
             timeoutMS: Time limit of the whole operation; 0 for no limit. Do not set `maxTimeMS` as well.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 import bson
 from bson.codec_options import DEFAULT_CODEC_OPTIONS, CodecOptions
@@ -13,8 +13,9 @@ from bson.dbref import DBRef
 from motorlite._base.arguments import check_list, check_mapping, check_replacement, check_update
 from motorlite._base.values import estimated_size, format_address
 from motorlite._base.wire_versions import V8_0, release
-from motorlite._operations.common import FIRST_BATCH, add_write_concern, is_acknowledged, with_set
+from motorlite._operations.common import UPSERTED, add_write_concern, is_acknowledged, with_set
 from motorlite._operations.contract import Command, CursorReply, DocumentSequence, Kind, Operation
+from motorlite._operations.cursors import GetMore
 from motorlite._operations.slices import ITEMS, STATEMENT_ALLOWANCE, all_at_once
 from motorlite._wire.replies import concern_error, document, is_namespace, number, whole
 from motorlite.errors import (
@@ -214,7 +215,8 @@ class ClientBulkBatch(Operation[CursorReply]):
     name = "bulkWrite"
     kind = Kind.WRITE
     supports_after_cluster_time = True
-    document_fields = FIRST_BATCH
+    # Of the single results, only the ids of upserts are the user's.
+    document_fields: ClassVar[Mapping[str, Any] | None] = {"cursor": {"firstBatch": UPSERTED}}
 
     def __init__(
         self,
@@ -358,6 +360,18 @@ class ClientBulkBatch(Operation[CursorReply]):
                 )
             return count
         return len(operations)
+
+
+class MoreResults(GetMore):
+    """Fetch further results of a batch; `parse` returns a CursorReply.
+
+    Retry: never by the retryable reads specification (results could be lost); overload errors by the overload
+    policy, as a read.
+    """
+
+    __slots__ = ()
+
+    document_fields: ClassVar[Mapping[str, Any] | None] = {"cursor": {"nextBatch": UPSERTED}}
 
 
 # The merged result of a client's bulk write, in PyMongo's form (bulk write specification, "Handling...").

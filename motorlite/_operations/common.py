@@ -29,7 +29,7 @@ Needs: TypeAlias = tuple[tuple[str, int], ...]
 # Paths of user documents in replies; see `Operation.document_fields`.
 FIRST_BATCH: Final[Mapping[str, Any]] = {"cursor": {"firstBatch": 1}}
 NEXT_BATCH: Final[Mapping[str, Any]] = {"cursor": {"nextBatch": 1}}
-UPSERTED: Final[Mapping[str, Any]] = {"upserted": 1}
+UPSERTED: Final[Mapping[str, Any]] = {"upserted": {"_id": 1}}
 VALUE: Final[Mapping[str, Any]] = {"value": 1}
 VALUES: Final[Mapping[str, Any]] = {"values": 1}
 

@@ -49,7 +49,7 @@ class GetMore(Operation[CursorReply]):
     name = "getMore"
     kind = Kind.READ
     is_continuation = True
-    document_fields = NEXT_BATCH
+    document_fields: ClassVar[Mapping[str, Any] | None] = NEXT_BATCH
 
     def __init__(
         self,

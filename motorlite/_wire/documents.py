@@ -143,8 +143,9 @@ def decode_reply(
     The user documents in `fields` are decoded with `codec_options`. The rest of the reply becomes plain dicts without
     type decoders; options such as time zones apply to all of it.
 
-    `fields` is a nested mapping such as ``{"cursor": {"firstBatch": 1}}``. Empty means that the whole reply is the
-    user's, None that no part of it is.
+    `fields` is a nested mapping such as ``{"cursor": {"firstBatch": 1}}``, which also leads into the documents of an
+    array. None means that no part of the reply is the user's. Empty means that all of it is, but not for type decoders
+    (as in PyMongo): the driver has to read in it whether the command succeeded.
 
     Raises:
         ProtocolError: the server sent invalid BSON.
@@ -157,6 +158,8 @@ def decode_reply(
             return _decode(body, codec_options)
         if codec_options.document_class is DocumentView:
             codec_options = plain_options(codec_options)
+        if not fields and codec_options.type_registry != NO_TYPES:
+            codec_options = codec_options.with_options(type_registry=NO_TYPES)
         if codec_options.document_class is dict and codec_options.type_registry == NO_TYPES:
             # Options for time zones, UUIDs and the like do not affect the reply itself: still one C call.
             return _decode_publicly(body, codec_options)
@@ -219,9 +222,26 @@ def _decode_fields(
             decoded[key] = _user_field(value, codec_options, plain)
         elif isinstance(value, RawBSONDocument):
             decoded[key] = _decode_fields(value, codec_options, plain, nested)
+        elif isinstance(value, list):
+            decoded[key] = _decode_each(value, codec_options, plain, nested)
         else:
             decoded[key] = value
     return decoded
+
+
+def _decode_each(
+    values: list[Any], codec_options: CodecOptions[Any], plain: CodecOptions[Any], fields: Mapping[str, Any]
+) -> list[Any]:
+    """Decode the results of writes: documents of the server, in some of which one value is the user's."""
+    if codec_options.type_registry == NO_TYPES:
+        found: list[Any] = _user_field(values, codec_options, plain)  # one call of `bson`; only the classes differ
+        return found
+    return [
+        _decode_fields(each, codec_options, plain, fields)
+        if isinstance(each, RawBSONDocument)
+        else _redecoded(each, plain, plain)
+        for each in values
+    ]
 
 
 def _user_field(value: Any, codec_options: CodecOptions[Any], plain: CodecOptions[Any]) -> Any:

@@ -80,11 +80,7 @@ def decode_in_slices(
         Before each slice: the reply, whose batch is still incomplete. Nothing if there is no batch.
     """
     codecs = _codecs(codec_options)
-    batch = None
-    # A batch is an array too, so that a decoder of arrays has to see it whole.
-    sees_arrays = codecs is None or any(getattr(codec, "bson_type", None) is list for codec in codecs)
-    if fields and "cursor" in fields and not sees_arrays:
-        batch = _find_batch(body, next(iter(fields["cursor"])))
+    batch = _batch_to_cut(body, codecs, fields)
     if batch is None:
         return decode_reply(body, codec_options, fields)
     if codec_options.document_class is RawBatch:
@@ -294,6 +290,20 @@ def _without_batch(body: memoryview, batch: _Batch) -> bytes:
     for position in (0, batch.cursor):
         _SIZE.pack_into(made, position, _SIZE.unpack_from(body, position)[0] - removed)
     return bytes(made)
+
+
+def _batch_to_cut(body: memoryview, codecs: Sequence[Any] | None, fields: Mapping[str, Any] | None) -> _Batch | None:
+    """Return where the batch is, or None if there is none, or the codecs must not see slices of it."""
+    # A batch is an array too, so that a decoder of arrays has to see it whole.
+    if not fields or "cursor" not in fields or codecs is None or any(_sees_arrays(codec) for codec in codecs):
+        return None
+    ((field, nested),) = fields["cursor"].items()
+    # Codecs may see only some values of each document: a slice would show them all.
+    return None if codecs and isinstance(nested, dict) else _find_batch(body, field)
+
+
+def _sees_arrays(codec: Any) -> bool:
+    return getattr(codec, "bson_type", None) is list
 
 
 def _find_batch(body: memoryview, field: str) -> _Batch | None:

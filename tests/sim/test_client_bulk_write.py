@@ -13,6 +13,7 @@ import anyio
 import bson
 import pymongo
 import pytest
+from bson.codec_options import TypeDecoder, TypeRegistry
 from bson.errors import InvalidDocument
 from bson.objectid import ObjectId
 from bson.raw_bson import RawBSONDocument
@@ -248,6 +249,24 @@ async def test_codec_options_of_the_client(deployment: ScriptedDeployment) -> No
         model = UpdateOne({"_id": {"a": 1}}, SET, upsert=True, namespace="d.c")
         result = await client.bulk_write([model], verbose_results=True)
         assert isinstance(result.update_results[0].upserted_id, SON)
+
+
+class AsText(TypeDecoder):
+    """A decoder of all integers."""
+
+    bson_type = int
+
+    def transform_bson(self, value: Any) -> Any:
+        return f"decoded {value}"
+
+
+async def test_decoders_see_only_the_ids_of_upserts(deployment: ScriptedDeployment) -> None:
+    BulkWriteServer(deployment["a:1"], batch=1)
+    async with scripted_client(deployment, type_registry=TypeRegistry([AsText()])) as client:
+        models = [UpdateOne({"_id": number}, SET, upsert=True, namespace="d.c") for number in range(3)]
+        result = await client.bulk_write(models, verbose_results=True)
+    assert result.upserted_count == 3
+    assert [each.upserted_id for each in result.update_results.values()] == ["decoded 0", "decoded 1", "decoded 2"]
 
 
 @pytest.mark.parametrize("make", [WriteConcern, pymongo.WriteConcern])

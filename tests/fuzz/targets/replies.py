@@ -21,7 +21,7 @@ from motorlite._base.error_documents import NOT_PRIMARY_CODES, RETRYABLE, RETRYA
 from motorlite._base.values import Progress, ServerFacts
 from motorlite._operations.bulk import BATCHES, BulkResult, ordered_runs
 from motorlite._operations.change_stream import Position, WatchMore, is_resumable, post_batch_token
-from motorlite._operations.client_bulk import ClientBulkBatch, ClientBulkResult, statement_of
+from motorlite._operations.client_bulk import ClientBulkBatch, ClientBulkResult, MoreResults, statement_of
 from motorlite._operations.cursors import GetMore, opened_by
 from motorlite._operations.find import Find
 from motorlite._operations.slices import all_at_once
@@ -397,10 +397,10 @@ def client_bulk(data: bytes) -> None:
         result.merge(found.reply, count)
         all_at_once(result.take(found.documents, 0, count))
         for body in bodies[1:]:
-            reply = _decoded(body, GetMore.document_fields)
+            reply = _decoded(body, MoreResults.document_fields)
             if reply is None:
                 return
-            found = GetMore("admin", "c", 1, address=_ADDRESS).parse(reply)
+            found = MoreResults("admin", "c", 1, address=_ADDRESS).parse(reply)
             seen += found.documents
             all_at_once(result.take(found.documents, 0, count))
         result.check_complete()

@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 from motorlite._operations.bulk import BulkRun, DeleteBatch, InsertBatch, UpdateBatch, insert_run
 from motorlite._operations.change_stream import Watch, WatchMore
-from motorlite._operations.client_bulk import ClientBulkBatch, Statement
+from motorlite._operations.client_bulk import ClientBulkBatch, MoreResults, Statement
 from motorlite._operations.collections import (
     Create,
     Drop,
@@ -67,6 +67,11 @@ ABORTS: Final = "aborts the transaction"
 OWN_LIMIT: Final = "takes the maxTimeMS of a deadline only"
 
 
+UPSERTED: Final = {"upserted": {"_id": 1}}
+RESULTS: Final = {"cursor": {"firstBatch": UPSERTED}}
+MORE_RESULTS: Final = {"cursor": {"nextBatch": UPSERTED}}
+
+
 class Row(NamedTuple):
     """An operation with the fewest arguments, and what it declares. `fields`: `document_fields`."""
 
@@ -92,6 +97,7 @@ TABLE: Final = [
     Row(FindCollection("db", "coll"), "listCollections", READ, {RETRYABLE, IDEMPOTENT, PRIMARY}),
     Row(FIRST.where({}), "find", READ, {RETRYABLE, IDEMPOTENT, CAUSAL, PRIMARY}, FIRST_BATCH),
     Row(FindOne("db", "coll"), "find", READ, {RETRYABLE, IDEMPOTENT, CAUSAL}, FIRST_BATCH),
+    Row(MoreResults("db", "coll", 5, address=ADDRESS), "getMore", READ, {NO_LIMIT, ADDRESSED, CONTINUES}, MORE_RESULTS),
     Row(GetMore("db", "coll", 5, address=ADDRESS), "getMore", READ, {NO_LIMIT, ADDRESSED, CONTINUES}, NEXT_BATCH),
     Row(KillCursors("db", "coll", [5], address=ADDRESS), "killCursors", READ, {NO_LIMIT, ADDRESSED, FREES}, ALL_OF_IT),
     Row(ListCollections("db"), "listCollections", READ, {RETRYABLE, IDEMPOTENT, CURSOR}),
@@ -101,7 +107,7 @@ TABLE: Final = [
     Row(Watch("db", "coll", []), "aggregate", READ, {RETRYABLE, IDEMPOTENT, CURSOR, CAUSAL}, FIRST_BATCH),
     Row(WatchMore("db", "coll", 5, address=ADDRESS), "getMore", READ, {NO_LIMIT, ADDRESSED, CONTINUES}, NEXT_BATCH),
     Row(AggregateWrite("db", "coll", [{"$out": "x"}]), "aggregate", WRITE, {CURSOR, CAUSAL}, FIRST_BATCH),
-    Row(ClientBulkBatch([ONE_INSERT]), "bulkWrite", WRITE, {IF_SINGLE, CURSOR, CAUSAL}, FIRST_BATCH),
+    Row(ClientBulkBatch([ONE_INSERT]), "bulkWrite", WRITE, {IF_SINGLE, CURSOR, CAUSAL}, RESULTS),
     Row(Create("db", "coll"), "create", WRITE, {CAUSAL}),
     Row(CreateIndexes("db", "coll", [{"name": "a_1"}]), "createIndexes", WRITE, {CAUSAL}),
     Row(CreateSearchIndexes("db", "coll", [{}]), "createSearchIndexes", WRITE, set()),
@@ -115,11 +121,11 @@ TABLE: Final = [
     Row(Insert("db", "coll", {}), "insert", WRITE, {IF_SINGLE, CAUSAL}),
     Row(InsertBatch("db", "coll", insert_run([{}])), "insert", WRITE, {IF_SINGLE, CAUSAL}),
     Row(Rename("db", "a", "b"), "renameCollection", WRITE, {CAUSAL}),
-    Row(Update("db", "coll", update_statement({}, SET)), "update", WRITE, {IF_SINGLE, CAUSAL}, {"upserted": 1}),
-    Row(UpdateBatch("db", "coll", ONE_UPDATE), "update", WRITE, {IF_SINGLE, CAUSAL}, {"upserted": 1}),
+    Row(Update("db", "coll", update_statement({}, SET)), "update", WRITE, {IF_SINGLE, CAUSAL}, UPSERTED),
+    Row(UpdateBatch("db", "coll", ONE_UPDATE), "update", WRITE, {IF_SINGLE, CAUSAL}, UPSERTED),
     Row(USUAL.insert({}), "insert", WRITE, {RETRYABLE, CAUSAL}),
     Row(USUAL.insert(OF_MANY_FIELDS), "insert", WRITE, {RETRYABLE, CAUSAL}),
-    Row(USUAL.update(update_statement({}, SET)), "update", WRITE, {IF_SINGLE, CAUSAL}, {"upserted": 1}),
+    Row(USUAL.update(update_statement({}, SET)), "update", WRITE, {IF_SINGLE, CAUSAL}, UPSERTED),
     Row(USUAL.delete(delete_statement({})), "delete", WRITE, {IF_SINGLE, CAUSAL}),
     Row(UpdateSearchIndex("db", "coll", "mine", {}), "updateSearchIndex", WRITE, set()),
     Row(

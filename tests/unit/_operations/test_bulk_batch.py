@@ -93,7 +93,7 @@ def test_an_update() -> None:
     }
     assert batch.command(V7_0).sequences[0].identifier == "updates"
     assert payload(batch) == [{"q": {}, "u": SET}]
-    assert batch.document_fields == {"upserted": 1}
+    assert batch.document_fields == {"upserted": {"_id": 1}}
 
 
 def test_a_delete() -> None:

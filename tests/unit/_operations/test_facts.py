@@ -12,7 +12,7 @@ import pytest
 
 import motorlite._operations
 from motorlite._operations.change_stream import WatchMore
-from motorlite._operations.client_bulk import ClientBulkBatch
+from motorlite._operations.client_bulk import ClientBulkBatch, MoreResults
 from motorlite._operations.collections import (
     DropDatabase,
     FindCollection,
@@ -95,7 +95,12 @@ def test_what_is_idempotent() -> None:
     """All operations, so that one that is added is False unless it says otherwise. Few besides reads say so."""
     idempotent = {type(row.operation) for row in TABLE if row.operation.is_idempotent}
     reads = {type(row.operation) for row in TABLE if row.kind is declared.READ}
-    assert idempotent == (reads | {BuildInfo, CommitTransaction, AbortTransaction}) - {GetMore, KillCursors, WatchMore}
+    assert idempotent == (reads | {BuildInfo, CommitTransaction, AbortTransaction}) - {
+        GetMore,
+        KillCursors,
+        MoreResults,
+        WatchMore,
+    }
     assert Operation.is_idempotent is False
 
 

@@ -201,7 +201,8 @@ def test_one_field_is_the_users(
 
 def test_the_whole_reply(options: CodecOptions[Any]) -> None:
     data = bson.encode({"ok": 1, "document": DOCUMENT})
-    assert_same(decode_reply(memoryview(data), options, {}), bson.decode(data, options))
+    without_decoders = options.with_options(type_registry=TypeRegistry())
+    assert_same(decode_reply(memoryview(data), options, {}), bson.decode(data, without_decoders))
 
 
 def test_nothing_of_the_reply(options: CodecOptions[Any]) -> None:
@@ -246,6 +247,19 @@ def test_decoders_never_see_the_reply_around() -> None:
     # Without its C extension, `bson` makes its own error of the decoder's.
     with pytest.raises(LookupError if bson.has_c() else InvalidBSON, match="text"):
         decode_reply(bson.encode({"value": "text"}), options, {"value": 1})
+
+
+def test_one_value_of_each_document_of_an_array_is_the_users(
+    options: CodecOptions[Any], plain: CodecOptions[Any]
+) -> None:
+    """The results of upserts: decoders see their ids, and not what the driver reads."""
+    results = [{"index": 0, "_id": DOCUMENT}, {"index": 1, "_id": 5}, {"index": 2}]
+    data = bson.encode({"upserted": results, "ok": 1})
+    decoded = decode_reply(data, options, {"upserted": {"_id": 1}})["upserted"]
+    theirs = bson.decode(data, options)["upserted"]
+    assert [one["index"] for one in decoded] == [0, 1, 2]
+    for one, other in zip(decoded[:2], theirs, strict=False):
+        assert_same(one["_id"], other["_id"])
 
 
 VARIANTS: list[tuple[CodecOptions[Any], dict[str, Any] | None]] = [
