@@ -16,6 +16,9 @@ from motorlite._base.values import cut
 IndexKeys: TypeAlias = Sequence[str | tuple[str, int | str | Mapping[str, Any]]] | Mapping[str, Any]
 """Keys with directions: a mapping, or a sequence of names and (name, direction) pairs."""
 
+Bounds: TypeAlias = Sequence[tuple[str, Any]] | Mapping[str, Any]
+"""Values for the keys of an index, in their order: a mapping, or a sequence of (name, value) pairs."""
+
 Hint: TypeAlias = str | IndexKeys
 """An index by its name or by its keys."""
 
@@ -389,10 +392,11 @@ def index_pairs(keys: Hint, direction: int | str | None = None) -> list[tuple[st
     return [(item, ASCENDING) if isinstance(item, str) else item for item in keys]
 
 
-def index_document(keys: IndexKeys, option: str | None = None) -> dict[str, Any]:
+def index_document(keys: IndexKeys, option: str | None = None, *, are_bounds: bool = False) -> dict[str, Any]:
     """Return the `keys` of an index, a sort or a hint as an ordered document.
 
-    `option`: the name of the argument; None where `converted` adds it to the error.
+    `option`: the name of the argument; None where `converted` adds it to the error. `are_bounds`: the keys have values
+    of any type, not directions.
     """
     if isinstance(keys, str) or not isinstance(keys, (list, tuple, Mapping, ItemsView)):
         raise WrongType(_PAIRS) if option is None else TypeError(wrong(option, keys, _PAIRS))
@@ -408,10 +412,15 @@ def index_document(keys: IndexKeys, option: str | None = None) -> dict[str, Any]
             raise ValueError(_no_pair(keys, pair)) from None
         if not isinstance(name, str):
             raise TypeError(f"the name of a key must be a str, not {name!r}")
-        if not isinstance(direction, (int, Mapping)):
+        if not (are_bounds or isinstance(direction, (int, Mapping))):
             _check_word(f"the direction of {name!r}", direction)
         document[name] = direction
     return document
+
+
+def bounds_document(bounds: Bounds) -> dict[str, Any]:
+    """Return the bounds of an index, a mapping or pairs of names and values, as an ordered document."""
+    return index_document(bounds, are_bounds=True)
 
 
 def _check_word(what: str, direction: object) -> None:

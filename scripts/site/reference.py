@@ -23,7 +23,8 @@ LARGE: Final = ("AsyncMongoClient", "AsyncDatabase", "AsyncCollection")
 # Types that signatures name and that are in no public module, since programs rarely need them.
 TYPES: Final = (
     *("_api.typings.DocumentT", "_api.typings.OtherDocumentT", "_api.typings.ClientT_co", "_api.typings.Filter"),
-    *("_api.typings.Projection", "_api.typings.TimeoutMode", "_base.arguments.Hint", "_base.arguments.IndexKeys"),
+    *("_api.typings.Projection", "_api.typings.TimeoutMode", "_base.arguments.Bounds"),
+    *("_base.arguments.Hint", "_base.arguments.IndexKeys"),
     *("_base.arguments.Pipeline", "_base.values.Address", "_base.values.Document", "read_preferences.TagSets"),
     "testing.server.local_server.Topology",
 )

@@ -49,8 +49,8 @@ class CommonFindOptions(TypedDict, total=False):
     hint: arguments.Hint | None
     max_scan: int | None
     max_time_ms: float | None
-    max: arguments.IndexKeys | None
-    min: arguments.IndexKeys | None
+    max: arguments.Bounds | None
+    min: arguments.Bounds | None
     return_key: bool | None
     show_record_id: bool | None
     comment: Any
@@ -146,7 +146,7 @@ FIND_CHECKS: Final[arguments.Checks] = {
     **dict.fromkeys(("allow_disk_use", "allow_partial_results", "no_cursor_timeout"), arguments.boolean),
     **dict.fromkeys(("oplog_replay", "return_key", "show_record_id"), arguments.boolean),
     **dict.fromkeys(("batch_size", "max_scan", "skip"), arguments.count),
-    **dict.fromkeys(("max", "min"), arguments.index_document),
+    **dict.fromkeys(("max", "min"), arguments.bounds_document),
     **dict.fromkeys(("max_await_time_ms", "max_time_ms"), arguments.server_milliseconds),
     "collation": arguments.collation_document,
     "cursor_type": cursor_type,

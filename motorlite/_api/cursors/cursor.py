@@ -331,11 +331,11 @@ class AsyncCursor(BatchedCursor[DocumentT]):
         """Set the collation: a Collation or its document."""
         return self._set("collation", collation)
 
-    def min(self, spec: arguments.IndexKeys) -> Self:
+    def min(self, spec: arguments.Bounds) -> Self:
         """Set the inclusive lower bound for the index in `hint`."""
         return self._set("min", spec)
 
-    def max(self, spec: arguments.IndexKeys) -> Self:
+    def max(self, spec: arguments.Bounds) -> Self:
         """Set the exclusive upper bound for the index in `hint`."""
         return self._set("max", spec)
 

@@ -204,6 +204,13 @@ def test_index_keys(keys: Any, expected: list[tuple[str, Any]]) -> None:
         assert arguments.hint_value(keys) == dict(expected)
 
 
+@pytest.mark.parametrize("value", [None, 0.5, b"a", ObjectId(), [1], "asc"])
+def test_bounds_have_values_of_any_type(value: Any) -> None:
+    assert arguments.bounds_document([("a", value)]) == arguments.bounds_document({"a": value}) == {"a": value}
+    with pytest.raises((TypeError, ValueError), match="direction of 'a'"):
+        arguments.index_document([("a", value)])
+
+
 def test_a_direction_or_a_hint_by_name() -> None:
     assert arguments.index_pairs("a", -1) == [("a", -1)]
     assert arguments.hint_value("a_1") == "a_1"
