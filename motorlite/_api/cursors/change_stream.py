@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import bson
 from bson.codec_options import CodecOptions
+from bson.raw_bson import RawBSONDocument
 
 from motorlite._api.arguments.checks import optional
 from motorlite._api.call_options import effective
@@ -406,8 +407,9 @@ class AsyncChangeStream(CursorBase[DocumentT]):
         found: Mapping[str, Any] | None
         if not isinstance(token, Mapping):
             found = token  # old servers let pipelines change `_id` to anything, and refuse it when the stream resumes
-        elif kind is dict:
+        elif kind is dict and not isinstance(token, RawBSONDocument):
             found = dict(token)
         else:
+            # From its bytes: reading its fields would show them to the application's decoders.
             found = bson.decode(bson.encode(token), CodecOptions(document_class=kind))
         return found

@@ -597,14 +597,14 @@ class Text:
 class TestCodecOptions:
     async def test_tokens_do_not_pass_through_decoders(self, coll: Collection, core: FakeCore) -> None:
         options: CodecOptions[Any] = CodecOptions(type_registry=TypeRegistry([Upper()]))
-        raw = RawBSONDocument(bson.encode(change(1)))
+        raw = RawBSONDocument(bson.encode(change(1)), options.with_options(document_class=RawBSONDocument))
         core.reply(batch([raw], 7), lost, first())
         stream = coll.with_options(options).watch()
         found = await stream.next()
         assert found["operationType"].value == "insert"
         assert stream.resume_token == token(1)
         await stream.try_next()
-        assert stage(core)["resumeAfter"]["_data"] == token(1)["_data"]
+        assert bson.decode(bson.encode(stage(core)["resumeAfter"])) == token(1)
         assert core.last.operation.codec_options.document_class is RawBSONDocument
 
     @pytest.mark.parametrize("kind", [RawBSONDocument, SON])
