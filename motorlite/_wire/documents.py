@@ -250,8 +250,18 @@ def _user_field(value: Any, codec_options: CodecOptions[Any], plain: CodecOption
         is_batch = isinstance(value, list) and all(isinstance(one, RawBSONDocument) for one in value)
         return EncodedDocuments(one.raw for one in value) if is_batch else value
     # The user decodes documents that stay raw, with these options.
-    stays = kind is RawBSONDocument and codec_options.type_registry == NO_TYPES
-    return value if stays else _redecoded(value, plain, codec_options)
+    if kind is RawBSONDocument and codec_options.type_registry == NO_TYPES:
+        return value
+    if isinstance(value, list) and sees_arrays(codec_options):
+        # A batch is the server's array.
+        return [_redecoded(one, plain, codec_options) for one in value]
+    return _redecoded(value, plain, codec_options)
+
+
+def sees_arrays(codec_options: CodecOptions[Any]) -> bool:
+    """Whether a type decoder sees arrays, or may: pymongo 4.9 does not show them."""
+    codecs = getattr(codec_options.type_registry, "codecs", None)
+    return codecs is None or any(getattr(codec, "bson_type", None) is list for codec in codecs)
 
 
 def _redecoded(value: Any, plain: CodecOptions[Any], codec_options: CodecOptions[Any]) -> Any:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import bson
 
 from motorlite._base.values import DocumentView, EncodedDocuments, RawBatch
-from motorlite._wire.documents import LENIENT, NO_TYPES, decode_reply, plain_options
+from motorlite._wire.documents import LENIENT, NO_TYPES, decode_reply, plain_options, sees_arrays
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
@@ -80,7 +80,7 @@ def decode_in_slices(
         Before each slice: the reply, whose batch is still incomplete. Nothing if there is no batch.
     """
     codecs = _codecs(codec_options)
-    batch = _batch_to_cut(body, codecs, fields)
+    batch = _batch_to_cut(body, codec_options, codecs, fields)
     if batch is None:
         return decode_reply(body, codec_options, fields)
     if codec_options.document_class is RawBatch:
@@ -292,18 +292,19 @@ def _without_batch(body: memoryview, batch: _Batch) -> bytes:
     return bytes(made)
 
 
-def _batch_to_cut(body: memoryview, codecs: Sequence[Any] | None, fields: Mapping[str, Any] | None) -> _Batch | None:
+def _batch_to_cut(
+    body: memoryview,
+    codec_options: CodecOptions[Any],
+    codecs: Sequence[Any] | None,
+    fields: Mapping[str, Any] | None,
+) -> _Batch | None:
     """Return where the batch is, or None if there is none, or the codecs must not see slices of it."""
-    # A batch is an array too, so that a decoder of arrays has to see it whole.
-    if not fields or "cursor" not in fields or codecs is None or any(_sees_arrays(codec) for codec in codecs):
+    # A slice is an array too, which a decoder of arrays must not see.
+    if not fields or "cursor" not in fields or codecs is None or (codecs and sees_arrays(codec_options)):
         return None
     ((field, nested),) = fields["cursor"].items()
     # Codecs may see only some values of each document: a slice would show them all.
     return None if codecs and isinstance(nested, dict) else _find_batch(body, field)
-
-
-def _sees_arrays(codec: Any) -> bool:
-    return getattr(codec, "bson_type", None) is list
 
 
 def _find_batch(body: memoryview, field: str) -> _Batch | None:

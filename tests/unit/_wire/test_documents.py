@@ -249,6 +249,22 @@ def test_decoders_never_see_the_reply_around() -> None:
         decode_reply(bson.encode({"value": "text"}), options, {"value": 1})
 
 
+class TupleDecoder(TypeDecoder):
+    bson_type = list
+
+    def transform_bson(self, value: Any) -> Any:
+        return tuple(value)
+
+
+@pytest.mark.parametrize("field", ["firstBatch", "nextBatch"])
+def test_a_decoder_of_arrays_does_not_see_the_batch(field: str) -> None:
+    options = CodecOptions[dict[str, Any]](type_registry=TypeRegistry([TupleDecoder()]))
+    data = bson.encode({"cursor": {field: [{"a": [1, [2]]}, {"b": []}]}})
+    assert decode_reply(data, options, {"cursor": {field: 1}}) == {"cursor": {field: [{"a": (1, (2,))}, {"b": ()}]}}
+    data = bson.encode({"values": [[1], 2]})
+    assert decode_reply(data, options, {"values": 1}) == {"values": [(1,), 2]}
+
+
 def test_one_value_of_each_document_of_an_array_is_the_users(
     options: CodecOptions[Any], plain: CodecOptions[Any]
 ) -> None:

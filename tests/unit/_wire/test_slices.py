@@ -200,12 +200,12 @@ def test_a_reply_without_a_batch_is_decoded_whole(fields: Mapping[str, Any] | No
     assert in_slices(data, fields=fields) == (bson.decode(data), 0)
 
 
-def test_a_decoder_of_arrays_sees_the_batch_whole() -> None:
+def test_a_decoder_of_arrays_sees_no_slice() -> None:
     options = CodecOptions[Any](type_registry=TypeRegistry([ListDecoder()]))
-    data = body([{"_id": number} for number in range(20)])
-    reply, count = in_slices(data, options)
+    documents = [{"_id": number} for number in range(20)]
+    reply, count = in_slices(body(documents), options)
     assert count == 0
-    assert reply["cursor"]["firstBatch"][0] == 20
+    assert reply["cursor"]["firstBatch"] == documents
 
 
 def test_a_registry_that_does_not_show_its_codecs(monkeypatch: pytest.MonkeyPatch) -> None:
