@@ -198,8 +198,9 @@ class ClientOptions:
         retry_budget: The budget from the options; None: the client makes its own, unless the policy has
             ``is_budgeted=False``.
         rate_limit: The limits by namespace; ``"*"`` is the whole client.
-        server_selector: The application's own filter of suitable servers, applied before the latency window. Its
-            exceptions become the cause of a ConfigurationError.
+        server_selector: The application's own filter of suitable servers, applied before the latency window, but not
+            to a direct connection, a load balancer or the server of a cursor. Its exceptions become the cause of a
+            ConfigurationError.
         explicit: The documented names of the options that were set explicitly.
         refusals: The errors in TLS and authentication options of the connection string. If there are any, the client
             sends nothing and its operations raise.

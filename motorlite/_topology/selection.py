@@ -12,6 +12,7 @@ from motorlite._base.values import Address, cut, format_address
 from motorlite._topology.server_description import (
     MAX_SHOWN,
     NO_MAX_STALENESS,
+    ONE_SERVER_TYPES,
     Preference,
     ServerDescription,
     check_max_staleness,
@@ -82,7 +83,7 @@ def suitable_servers(
         deprioritized: Servers to use only if no other is suitable, in deployments of every type.
         local_threshold: Width of the latency window in seconds.
         heartbeat_frequency: Seconds between checks, part of the staleness estimate.
-        server_selector: The application's own filter, applied before the latency window.
+        server_selector: The application's own filter, applied before the latency window where there is a choice.
 
     Raises:
         ConfigurationError: The deployment is incompatible with the driver, `max_staleness` is too small, or
@@ -91,6 +92,10 @@ def suitable_servers(
     if topology.compatibility_error is not None:
         raise ConfigurationError(topology.compatibility_error)
     everyone = list(topology.server_descriptions().values())
+
+    # Not where there is no choice: a cursor or a pinned transaction is on that server, whatever the filter says by now.
+    if isinstance(selector, tuple) or topology.topology_type in ONE_SERVER_TYPES:
+        server_selector = None
 
     def find(candidates: list[ServerDescription]) -> list[ServerDescription]:
         found = _find(topology, selector, candidates, everyone, heartbeat_frequency)

@@ -211,7 +211,7 @@ def refuse(_: list[Any]) -> Any:
     ],
 )
 async def test_a_server_selector_that_fails(selector: Any, message: str) -> None:
-    deployment = ScriptedDeployment(["a:1"])
+    deployment = ScriptedDeployment(["a:1"], replica_set="rs")
     works = True
 
     def chosen(servers: list[Any]) -> Any:

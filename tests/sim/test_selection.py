@@ -149,6 +149,21 @@ async def test_an_applications_own_filter() -> None:
         old.address = ("c", 1)
 
 
+async def test_a_cursor_goes_on_at_its_server_whatever_the_applications_filter_says_by_now() -> None:
+    deployment = replica_set()
+    deployment["b:1"].on("find", {"cursor": {"id": 7, "ns": "db.coll", "firstBatch": [{"_id": 1}]}})
+    deployment["b:1"].on("getMore", {"cursor": {"id": 7, "ns": "db.coll", "nextBatch": [{"_id": 2}]}})
+    wanted = "b"
+    options: dict[str, Any] = {"server_selector": lambda servers: [one for one in servers if one.address[0] == wanted]}
+    async with scripted_client(deployment, readPreference="secondary", **options) as client:
+        cursor = client.db.coll.find()
+        assert await cursor.next() == {"_id": 1}
+        wanted = "c"
+        assert await cursor.next() == {"_id": 2}
+        await cursor.close()
+    assert len(deployment["b:1"].commands("killCursors")) == 1
+
+
 # --- waiting ---
 
 

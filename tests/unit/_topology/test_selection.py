@@ -116,6 +116,20 @@ def test_server_selector_comes_before_the_window() -> None:
     assert asked == [2]
 
 
+def test_server_selector_has_no_say_where_there_is_no_choice() -> None:
+    def none(_: list[ServerDescription]) -> list[ServerDescription]:
+        return []
+
+    topology = replica_set(primary(A), secondary(B))
+    assert found(topology, Preference(NEAREST), server_selector=none) == ""
+    assert found(topology, B, server_selector=none) == "b", "a cursor is there"
+    direct = TopologyDescription.initial([A], direct_connection=True).apply(primary(A))
+    balanced = TopologyDescription.initial([A], load_balanced=True).apply(ServerDescription.load_balancer(A))
+    for topology in (direct, balanced):
+        assert found(topology, WRITABLE, server_selector=none) == "a"
+        assert found(topology, Preference(NEAREST), server_selector=none) == "a"
+
+
 def test_incompatible_deployment_is_an_error() -> None:
     topology = TopologyDescription.initial([A]).apply(hello(A, maxWireVersion=7))
     with pytest.raises(ConfigurationError, match=r"MongoDB 4\.0.*MongoDB 4\.2"):
