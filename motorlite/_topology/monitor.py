@@ -125,6 +125,8 @@ class Monitor:
         self._reply: Mapping[str, Any] | None = None
         self._is_checking = False
         self._is_check_cancelled = False
+        # A check whose outcome arrived together with the stop goes on to its next await, on trio.
+        self._is_stopped = False
         # Loop time of the last check that immediately followed a lost connection.
         self._retried_at = -inf
         # Loop time at which the next streamed check would begin if each one had waited for the interval.
@@ -144,6 +146,7 @@ class Monitor:
 
     def stop(self) -> None:
         """Stop checking; returns immediately."""
+        self._is_stopped = True
         for task in self._tasks:
             task.cancel()
         self._close()
@@ -194,6 +197,8 @@ class Monitor:
         self._was_awaited = False
         try:
             reply = await self._hello()
+            if self._is_stopped:
+                return False
             if self._is_check_cancelled:
                 # The reply had already arrived, but it is older than the error that cancelled the check.
                 raise AutoReconnect("the check was cancelled")
@@ -226,6 +231,8 @@ class Monitor:
     def _failed(self, error: PyMongoError, awaited: bool, started: float) -> bool:
         was_cancelled, self._is_check_cancelled = self._is_check_cancelled, False
         self._close()
+        if self._is_stopped:
+            return False
         if error.address is None:
             error.address = self.address
         self.round_trip_times.reset()

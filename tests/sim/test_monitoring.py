@@ -652,6 +652,23 @@ async def test_a_check_that_makes_its_own_server_leave() -> None:
         assert not deployment["b:1"].open_connections
 
 
+@pytest.mark.parametrize("is_refused", [False, True])
+async def test_a_check_that_ends_when_its_server_leaves_has_no_consequences(is_refused: bool) -> None:
+    # On trio, the outcome may be on its way to the monitor when that is stopped. The order of the two is random.
+    for _ in range(12):
+        deployment = ScriptedDeployment(["a:1", "b:1"], replica_set="rs", streaming=True)
+        deployment.remove("b:1")
+        deployment["a:1"].hello_delay = deployment["b:1"].hello_delay = 0.1
+        if is_refused:
+            deployment["b:1"].on("isMaster", Reply(failure(13), 0.1))
+        async with driver(deployment, connect=False, uri="mongodb://b:1,a:1/?replicaSet=rs") as client:
+            await anyio.sleep(1)
+            happened = client.log.words()
+            later = happened[happened.index("server closed b") + 1 :]
+            assert not [word for word in later if " b" in word]
+            assert not deployment["b:1"].open_connections
+
+
 async def test_a_reply_that_nobody_thought_of_does_not_end_the_monitoring(monkeypatch: pytest.MonkeyPatch) -> None:
     def bug(*_: Any, **__: Any) -> Any:
         raise ZeroDivisionError("a bug")
