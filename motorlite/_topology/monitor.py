@@ -78,8 +78,25 @@ class RoundTripTimes:
 
 # Minimum seconds between two checks (server discovery specification).
 MIN_HEARTBEAT_INTERVAL: Final = 0.5
-# Not specified: this many checks may follow one another immediately, as in an election. Then each takes the interval.
+# Not specified: this many changes may follow one another immediately, as in an election. Then each takes the interval.
 MAX_BURST: Final = 5
+
+
+class Pace:
+    """Limits the rate of what servers cause by reporting changes all the time; `interval` is in seconds."""
+
+    __slots__ = ("_due", "_interval")
+
+    def __init__(self, interval: float) -> None:
+        self._interval = interval
+        # Loop time at which the next change would follow if each one had waited for the interval.
+        self._due = -inf
+
+    def delay(self, now: float) -> float:
+        """Count a change at the loop time `now`; return how many seconds its consequences wait."""
+        self._due = max(self._due, now - MAX_BURST * self._interval) + self._interval
+        return max(0.0, self._due - now)
+
 
 _logger: Final = logging.getLogger("motorlite.client")
 
@@ -129,8 +146,7 @@ class Monitor:
         self._is_stopped = False
         # Loop time of the last check that immediately followed a lost connection.
         self._retried_at = -inf
-        # Loop time at which the next streamed check would begin if each one had waited for the interval.
-        self._due = -inf
+        self._streamed = Pace(settings.min_heartbeat_interval)
         # The last check was awaited: the server chose when to reply.
         self._was_awaited = False
         # Waiter for the pause between two checks, and whether a check was requested in the meantime.
@@ -139,10 +155,10 @@ class Monitor:
         self._is_measuring = False
         self._ping_connection: Connection | None = None
 
-    def start(self, host: Host) -> None:
-        """Start checking in the background."""
+    def start(self, host: Host, delay: float = 0.0) -> None:
+        """Start checking in the background, after `delay` seconds."""
         self._host = host
-        self._tasks.append(host.spawn(self._run, name=f"monitor {format_address(self.address)}"))
+        self._tasks.append(host.spawn(self._run, delay, name=f"monitor {format_address(self.address)}"))
 
     def stop(self) -> None:
         """Stop checking; returns immediately."""
@@ -170,7 +186,9 @@ class Monitor:
         else:
             self._close()
 
-    async def _run(self) -> None:
+    async def _run(self, delay: float) -> None:
+        if delay:
+            await self._runtime.sleep(delay)
         try:
             while True:
                 try:
@@ -305,10 +323,9 @@ class Monitor:
         Each reply may name a hundred new members, and monitoring them would leave the event loop no time for anything
         else.
         """
-        now, interval = self._runtime.now(), self._settings.min_heartbeat_interval
-        self._due = max(self._due, now - MAX_BURST * interval) + interval
-        if self._due > now:
-            await self._runtime.sleep(self._due - now)
+        delay = self._streamed.delay(self._runtime.now())
+        if delay:
+            await self._runtime.sleep(delay)
 
     async def _sleep(self) -> None:
         settings = self._settings

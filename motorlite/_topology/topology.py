@@ -16,7 +16,7 @@ from motorlite._base.values import format_address
 from motorlite._net.runtime import WaitTimeout
 from motorlite._net.waking import Waking
 from motorlite._topology.error_handling import ErrorFacts, on_check_error, on_error
-from motorlite._topology.monitor import Monitor
+from motorlite._topology.monitor import Monitor, Pace
 from motorlite._topology.selection import choose, describe_failure, describe_limit, suitable_servers
 from motorlite._topology.server_description import ServerDescription
 from motorlite._topology.topology_description import TopologyChange, TopologyDescription
@@ -118,6 +118,9 @@ class Topology:
         # Looks for the seeds that `open` needs; None once it was called.
         self.seeds: Seeds | None = None
         self._servers: dict[Address, Server] = {}
+        # Of changes in which servers take the place of others. Names that lead to other members than they should make
+        # each of them leave and bring the others back, for as long as there is no primary.
+        self._exchanges = Pace(monitor_settings.min_heartbeat_interval)
         # Suitable servers by selector, so that selection is a single dictionary look-up. Every change clears it.
         self._suitable: dict[Any, tuple[Server, ...]] = {}
         # The latest selector for which it has a single server, and that server. Most operations of a client have the
@@ -405,9 +408,10 @@ class Topology:
                 monitor.request_check()
         if reported is not None and new.is_pool_ready_after(reported) and reported.address in self._servers:
             self._servers[reported.address].pool.ready()
+        delay = self._exchanges.delay(self._runtime.now()) if change.added and change.removed else 0.0
         for server in opened:
             if server.monitor is not None:
-                server.monitor.start(self._host)
+                server.monitor.start(self._host, delay)
         self.wake()
 
     def _publish_servers(self, old: TopologyDescription, reported: ServerDescription, change: TopologyChange) -> bool:

@@ -13,6 +13,7 @@ import trio
 from bson.objectid import ObjectId
 
 from motorlite import monitoring as events
+from motorlite._topology.monitor import MAX_BURST
 from motorlite._topology.selection import WRITABLE
 from motorlite._topology.topology import Topology
 from motorlite.errors import (
@@ -227,6 +228,24 @@ async def test_a_deposed_primary_that_is_polled_is_checked_soon() -> None:
         await settle()
         assert client.types() == {"a": "RSSecondary", "b": "RSPrimary"}
         assert "server changed a RSPrimary to Unknown" in client.log.words()
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+async def test_names_that_lead_to_each_others_members_cause_no_storm_of_connections(streaming: bool) -> None:
+    # As with two forwarded ports that were mistaken for each other: each member makes itself leave and the other join.
+    deployment = replica_set("a", "b", streaming=streaming)
+    deployment.step_down(None)
+    for host, other in ("ab", "ba"):
+        deployment[f"{host}:1"].hello = {"me": f"{other}:1"}
+        deployment[f"{host}:1"].hello_delay = 0.01
+    async with driver(deployment, connect=False) as client:
+        await anyio.sleep(60)
+        made = sum(server.connections_made for server in deployment.servers.values())
+        assert made <= 60 / 0.5 + 2 * MAX_BURST, "about one in each minimum heartbeat interval"
+        deployment.step_down("a:1")
+        begun = client.now
+        assert await client.select(WRITABLE) == "a"
+        assert client.now - begun < 1.1
 
 
 # --- errors of operations and of connecting ---
