@@ -219,7 +219,7 @@ class Topology:
 
         Raises:
             ServerSelectionTimeoutError: no suitable server in time.
-            AutoReconnect: the server of the cursor has left the deployment.
+            AutoReconnect: the server of the cursor or transaction has left the deployment.
             InvalidOperation: the client was closed.
         """
         limit = min(until, deadline.expires_at)
@@ -281,7 +281,7 @@ class Topology:
         description = self.description
         if description.topology_type is TopologyType.Unknown or address in description.server_descriptions():
             return
-        error = AutoReconnect(f"{format_address(address)} has left the deployment; the cursor is on it")
+        error = AutoReconnect(f"{format_address(address)} has left the deployment, with the cursor or transaction")
         error.address = address
         raise error
 

@@ -64,7 +64,7 @@ async def test_a_cursor_on_a_server_that_has_left_is_given_up_at_once(when: str)
         start = anyio.current_time()
         if when == "meanwhile":
             deployment.remove("b:1")
-        with pytest.raises(AutoReconnect, match="b:1 has left the deployment") as caught:
+        with pytest.raises(AutoReconnect, match="b:1 has left the deployment, with the cursor") as caught:
             await cursor.next()
         assert not caught.value.timeout
         await cursor.close()
