@@ -199,10 +199,10 @@ class ScriptedServer:
                 max_await = document["maxAwaitTimeMS"] / 1000
                 self._await(_AwaitedHello(stream, message.request_id, max_await, exhaust))
                 return
-            answer: Answer = scripted or Reply(self._hello_reply(document), self.hello_delay)
+            answer: Answer = Reply(self._hello_reply(document), self.hello_delay) if scripted is None else scripted
         else:
             self.received.append(received)
-            answer = self._answer(name) or default_reply(name)
+            answer = self._answer_or_default(name)
         if message.more_to_come:  # unacknowledged: executed, but not answered
             resolved(answer, document)
             return
@@ -228,7 +228,7 @@ class ScriptedServer:
             if not goes_on or left < 1:
                 return
             request_id, left = reply_id, left - 1
-            answer = self._answer("getMore") or default_reply("getMore")
+            answer = self._answer_or_default("getMore")
 
     def _topology_version(self) -> dict[str, Any]:
         return {"processId": self.process_id, "counter": self.counter} if self._deployment.streaming else {}
@@ -267,6 +267,11 @@ class ScriptedServer:
         if not script:
             return None
         return script.popleft() if len(script) > 1 else script[0]
+
+    def _answer_or_default(self, name: str) -> Answer:
+        answer = self._answer(name)
+        # An empty document is an answer, too: ``{"ok": 1}``.
+        return default_reply(name) if answer is None else answer
 
     def _perform(
         self,

@@ -107,3 +107,9 @@ async def test_a_deployment_outlives_its_clients_and_can_be_used_again_after_its
                     with pytest.raises(NetworkTimeout):
                         await client.shop.parts.find_one()
         assert len(anyio.get_running_tasks()) == before
+
+
+async def test_an_empty_document_is_an_answer() -> None:
+    async with ScriptedDeployment() as deployment, deployment.client() as client:
+        deployment["a:1"].on("ping", {})
+        assert await client.admin.command("ping") == {"ok": 1}
