@@ -64,7 +64,7 @@ def resolved(answer: Answer, document: Document) -> Reply | Close | Hang | Raw |
 
 def default_reply(name: str) -> dict[str, Any]:
     """The answer to a command without a script."""
-    if name in ("find", "aggregate", "listCollections", "listIndexes"):
+    if name in ("find", "aggregate", "bulkWrite", "listCollections", "listIndexes"):
         return {"cursor": {"id": 0, "ns": "db.coll", "firstBatch": []}, "ok": 1}
     if name == "getMore":
         return {"cursor": {"id": 0, "ns": "db.coll", "nextBatch": []}, "ok": 1}

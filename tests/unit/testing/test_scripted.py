@@ -7,6 +7,7 @@ import pytest
 
 from motorlite import AsyncMongoClient
 from motorlite.errors import ConfigurationError, NetworkTimeout, OperationFailure
+from motorlite.operations import DeleteOne
 from motorlite.retry import BestEffort
 from motorlite.testing.scripted import Reply, ScriptedDeployment, failure, overloaded
 
@@ -113,3 +114,9 @@ async def test_an_empty_document_is_an_answer() -> None:
     async with ScriptedDeployment() as deployment, deployment.client() as client:
         deployment["a:1"].on("ping", {})
         assert await client.admin.command("ping") == {"ok": 1}
+
+
+async def test_a_bulk_write_without_a_script() -> None:
+    async with ScriptedDeployment(replica_set="rs", wire_version=25) as deployment, deployment.client() as client:
+        result = await client.bulk_write([DeleteOne({}, namespace="shop.parts")])
+    assert (result.acknowledged, result.deleted_count) == (True, 0)
