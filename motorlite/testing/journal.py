@@ -285,10 +285,16 @@ class Journal:
         self.close()
 
     def _write(self, entry: Entry) -> None:
+        # In memory too: `report` shows the details as JSON, and it would raise only when something is wrong.
+        rest = line = memoryview(as_line(entry).encode() + b"\n")
         if self._file is not None:
-            rest = memoryview(as_line(entry).encode() + b"\n")
-            while rest:
-                rest = rest[os.write(self._file, rest) :]
+            try:
+                while rest:
+                    rest = rest[os.write(self._file, rest) :]
+            except OSError:
+                # The disk is full: the next entry must not begin in the middle of a torn line.
+                os.ftruncate(self._file, os.fstat(self._file).st_size - (len(line) - len(rest)))
+                raise
         self.entries.append(entry)
 
 

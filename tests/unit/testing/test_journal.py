@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -100,6 +101,31 @@ def test_a_detail_that_json_cannot_hold_is_not_written(tmp_path: Path) -> None:
     with Journal(lambda: 1.0, tmp_path / "journal") as journal, pytest.raises(TypeError):
         journal.begin(0, "count", counter=object())
     assert journal.entries == read(tmp_path / "journal") == []
+    in_memory = Journal(lambda: 1.0)
+    with pytest.raises(TypeError):
+        in_memory.begin(0, "count", counter=object())
+    assert in_memory.entries == []
+
+
+def test_an_entry_for_which_there_is_no_room_leaves_no_torn_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, write = tmp_path / "journal", os.write
+
+    def full(file: int, data: bytes) -> int:
+        if len(data) < 20:
+            raise OSError(errno.ENOSPC, "no space left")
+        return write(file, data[:20])
+
+    with Journal(lambda: 1.0, path) as journal:
+        journal.begin(0, "count", counter="c")
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "write", full)
+            with pytest.raises(OSError, match="no space left"):
+                journal.begin(0, "count", counter="d")
+        assert len(journal.entries) == 1
+        journal.begin(0, "count", counter="e")
+    assert read(path) == journal.entries
 
 
 def test_it_outlives_a_process_that_is_killed(tmp_path: Path) -> None:
