@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from motorlite._base.arguments import check_items
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
@@ -79,8 +81,10 @@ def fail_command(
         it acts on every matching command.
 
     Raises:
+        TypeError: `commands` is a text: its letters would be the commands.
         ValueError: there is no effect, or `probability` is combined with `times` or `skip`.
     """
+    check_items("commands", commands, "a list of names of commands")
     names = list(commands)
     if not names:
         raise ValueError("commands must name at least one command to fail")

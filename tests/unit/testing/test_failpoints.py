@@ -63,6 +63,11 @@ def test_what_makes_no_sense_is_refused(arguments: dict[str, Any], message: str)
         failpoints.fail_command(**arguments)
 
 
+def test_one_command_without_a_list_is_refused() -> None:
+    with pytest.raises(TypeError, match="commands must be a list of names of commands, not 'find'"):
+        failpoints.overload(1, "find")
+
+
 def test_overload_is_a_share_of_the_ordinary_commands() -> None:
     document = failpoints.overload()
     assert document["mode"] == {"activationProbability": 0.6}
