@@ -99,7 +99,7 @@ def test_a_partition_and_a_full_disk(standalone: LocalServer) -> None:
         insert: dict[str, Any] = {"insert": "c", "documents": [{}], "writeConcern": {"w": 3, "wtimeout": 20_000}}
         assert "writeConcernError" not in server.command(insert, "motorlite_test_kit")
         old = server.wait_for_primary()
-        server.partition([old, "clients"], [address for address in server.addresses if address != old])
+        server.partition([old, "clients"], (address for address in server.addresses if address != old))
         for wrong in ([("nowhere", 1)], [old, old]):
             with pytest.raises(ValueError, match="groups must name each host once"):
                 server.partition(wrong)

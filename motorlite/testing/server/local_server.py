@@ -263,8 +263,9 @@ class LocalServer:
         members = self._own()
         if not members.proxies or members.certificates is not None:
             raise errors.InvalidOperation("a partition needs servers started with proxied=True and without tls")
-        sides = {host: number for number, group in enumerate(groups) for host in group}
-        if len(sides) != sum(len(tuple(group)) for group in groups) or not sides.keys() <= {*self.addresses, CLIENTS}:
+        named = [(host, number) for number, group in enumerate(groups) for host in group]
+        sides = dict(named)
+        if len(sides) != len(named) or not sides.keys() <= {*self.addresses, CLIENTS}:
             raise ValueError(f"groups must name each host once, out of {CLIENTS!r} and {self.addresses}, not {groups}")
         for address, proxy in members.proxies.items():
             others = [host for host, side in sides.items() if side != sides.get(address, side)]
