@@ -409,8 +409,7 @@ class AsyncMongoClient(ClientBase[DocumentT]):
     def get_database(
         self,
         name: str | None = None,
-        *,
-        codec_options: CodecOptions[OtherDocumentT],
+        codec_options: CodecOptions[OtherDocumentT] = ...,
         read_preference: ServerMode | None = ...,
         write_concern: WriteConcern | None = ...,
         read_concern: ReadConcern | None = ...,
@@ -454,8 +453,7 @@ class AsyncMongoClient(ClientBase[DocumentT]):
     def get_default_database(
         self,
         default: str | None = None,
-        *,
-        codec_options: CodecOptions[OtherDocumentT],
+        codec_options: CodecOptions[OtherDocumentT] = ...,
         read_preference: ServerMode | None = ...,
         write_concern: WriteConcern | None = ...,
         read_concern: ReadConcern | None = ...,

@@ -153,6 +153,8 @@ async def classes_of_documents(client: AsyncMongoClient, movies: AsyncDatabase[M
     assert_type(await movies.create_collection("movies", options), AsyncCollection[Document])
     assert_type(client.get_database("shop", codec_options=options), AsyncDatabase[Document])
     assert_type(client.get_default_database(codec_options=options), AsyncDatabase[Document])
+    assert_type(client.get_database("shop", options), AsyncDatabase[Document])
+    assert_type(client.get_default_database("shop", options, None), AsyncDatabase[Document])
     assert_type(movies.with_options(options), AsyncDatabase[Document])
     assert_type(movies.movies.with_options(options), AsyncCollection[Document])
     assert_type(movies.client, AsyncMongoClient[Movie])
