@@ -32,6 +32,8 @@ import bson
 from bson.objectid import ObjectId
 
 from motorlite._base.arguments import wrong
+from motorlite._base.hosts import parse_host
+from motorlite._base.values import format_address
 from motorlite._options.row import COMPRESSORS
 from motorlite._wire import op_msg
 from motorlite._wire.compression import compress, decompress, make_compressors
@@ -317,13 +319,13 @@ class ScriptedDeployment:
         streaming: bool = False,
         services: int = 0,
     ) -> None:
-        self.addresses: list[Address] = [_address(text) for text in addresses]
+        self.addresses: list[Address] = [parse_host(text) for text in addresses]
         self.servers: dict[Address, ScriptedServer] = {
             address: ScriptedServer(self, address) for address in self.addresses
         }
         self.replica_set = replica_set
         self.mongos = mongos
-        self.primary: Address | None = _address(primary) if primary else self.addresses[0]
+        self.primary: Address | None = parse_host(primary) if primary else self.addresses[0]
         self.wire_version = wire_version
         # Whether hello replies have a topologyVersion and hello can be awaited.
         self.streaming = streaming
@@ -334,12 +336,12 @@ class ScriptedDeployment:
         self._host: Host | None = None
 
     def __getitem__(self, address: str) -> ScriptedServer:
-        return self.servers[_address(address)]
+        return self.servers[parse_host(address)]
 
     @property
     def uri(self) -> str:
         """The connection string of the deployment."""
-        hosts = ",".join(f"{host}:{port}" for host, port in self.addresses)
+        hosts = ",".join(map(format_address, self.addresses))
         if self.services:
             return f"mongodb://{hosts}/?loadBalanced=true"
         return f"mongodb://{hosts}/" + (f"?replicaSet={self.replica_set}" if self.replica_set else "")
@@ -420,17 +422,17 @@ class ScriptedDeployment:
 
     def step_down(self, new_primary: str | None) -> None:
         """Make another server, or none, the primary; monitors discover the change."""
-        self.primary = _address(new_primary) if new_primary else None
+        self.primary = parse_host(new_primary) if new_primary else None
 
     def add(self, address: str) -> ScriptedServer:
         """Add a server to the replica set; the client discovers it."""
-        self.addresses.append(_address(address))
+        self.addresses.append(parse_host(address))
         server = self.servers[self.addresses[-1]] = ScriptedServer(self, self.addresses[-1])
         return server
 
     def remove(self, address: str) -> None:
         """Remove a server from the replica set but keep it running; the client discovers the change."""
-        self.addresses.remove(_address(address))
+        self.addresses.remove(parse_host(address))
 
     def _next_service(self) -> ScriptedServer:
         """The next service in turn that is up."""
@@ -470,13 +472,12 @@ class ScriptedDeployment:
             return {**reply, "msg": "isdbgrid", "isWritablePrimary": True, "ismaster": True}
         if self.replica_set is None:
             return {**reply, "isWritablePrimary": True, "ismaster": True}
-        host, port = server.address
         return {
             **reply,
             "setName": self.replica_set,
             "setVersion": 1,
-            "hosts": [f"{name}:{number}" for name, number in self.addresses],
-            "me": f"{host}:{port}",
+            "hosts": [*map(format_address, self.addresses)],
+            "me": format_address(server.address),
             "isWritablePrimary": is_primary,
             "ismaster": is_primary,
             "secondary": not is_primary,
@@ -489,8 +490,3 @@ def encode_reply(request_id: int, response_to: int, document: Mapping[str, Any],
     message = bytearray(op_msg.encode(request_id, body, (), flags))
     message[8:12] = response_to.to_bytes(4, "little")
     return bytes(message)
-
-
-def _address(text: str) -> Address:
-    host, _, port = text.rpartition(":")
-    return host, int(port)

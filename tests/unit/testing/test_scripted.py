@@ -120,3 +120,16 @@ async def test_a_bulk_write_without_a_script() -> None:
     async with ScriptedDeployment(replica_set="rs", wire_version=25) as deployment, deployment.client() as client:
         result = await client.bulk_write([DeleteOne({}, namespace="shop.parts")])
     assert (result.acknowledged, result.deleted_count) == (True, 0)
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [("Db-1.Example.com:5", ("db-1.example.com", 5)), ("a", ("a", 27017)), ("[::1]:5", ("::1", 5))],
+)
+async def test_addresses_are_those_of_connection_strings(address: str, expected: tuple[str, int]) -> None:
+    async with ScriptedDeployment([address], replica_set="rs") as deployment, deployment.client() as client:
+        await client.admin.command("ping")
+        assert client.nodes == {expected}
+        assert deployment[address].commands("ping")
+        with pytest.raises(ValueError, match="':' is not a host and a port"):
+            deployment.add(":")
