@@ -15,7 +15,7 @@ from motorlite.testing.changes import judge_changes
 from motorlite.testing.documents import judge_documents
 from motorlite.testing.findings import Finding, report
 from motorlite.testing.isolation import Level, Order, judge_lists
-from motorlite.testing.journal import Key, operations
+from motorlite.testing.journal import KINDS, OBSERVATIONS, Key, operations
 from motorlite.testing.registers import judge_registers
 
 if TYPE_CHECKING:
@@ -101,9 +101,15 @@ def judge(
 
     Raises:
         ValueError: The journal contradicts itself: two operations have one id, an operation ended before it began ...
+            Or it has an operation of a kind that is not judged, such as a misspelt one.
     """
     entries = list(entries)
     performed = operations(entries)
+    if unknown := {each.kind for each in performed} - KINDS - OBSERVATIONS:
+        # Otherwise the report would say that nothing is wrong with it.
+        raise ValueError(
+            f"nothing judges operations of the kind {min(unknown)!r}; known are {', '.join(sorted(KINDS))}"
+        )
     ids = {name: [document["_id"] for document in found] for name, found in final.documents.items()}
     return [
         *judge_documents(performed, final.documents),

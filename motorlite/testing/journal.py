@@ -71,6 +71,9 @@ Outcome: TypeAlias = Literal["ok", "failed", "unknown"]
 Key: TypeAlias = str | int
 """An `_id` that the workload chose."""
 
+KINDS: Final = frozenset({"transfer", "insert", "count", "bulk", "upload", "delete_file", "register", "append"})
+"""The kinds of operations that the account judges."""
+
 OBSERVATIONS: Final = frozenset({"start", "watching", "change", "resumed", "stopped"})
 """The kinds of entries that have no end."""
 

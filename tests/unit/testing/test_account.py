@@ -243,6 +243,12 @@ def test_the_level_of_transactions_is_a_parameter() -> None:
     assert [finding.kind for finding in judge(history.entries, final, level="serializable")] == ["G2-item"]
 
 
+@pytest.mark.parametrize("outcome", ["ok", None])
+def test_a_kind_that_nothing_judges_is_no_proof(outcome: Any) -> None:
+    with pytest.raises(ValueError, match="nothing judges operations of the kind 'inserts'; known are append, bulk"):
+        kinds(History().add("inserts", {"collection": "c", "ids": ["a"]}, outcome))
+
+
 # --- the report ---
 
 
