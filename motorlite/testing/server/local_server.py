@@ -40,7 +40,7 @@ class LocalServer:
                 ...
 
     All methods block. No process or folder remains, even if this process is killed. Not for use from several threads at
-    once.
+    once. Methods for one server raise ValueError for an address that is not in `addresses`.
 
     Attributes:
         uri: The connection string, with credentials and TLS files if required.
@@ -209,7 +209,11 @@ class LocalServer:
         self._own().kill(address or self.addresses[0])
 
     def restart(self, address: Address | None = None, *, wait: bool = True) -> None:
-        """Restart a killed server on its port and data, and wait until it is usable, unless `wait` is False."""
+        """Restart a killed server on its port and data, and wait until it is usable, unless `wait` is False.
+
+        Raises:
+            InvalidOperation: the server still runs.
+        """
         self._own().restart(address or self.addresses[0], wait=wait)
 
     def has_ended(self, address: Address | None = None) -> bool:

@@ -7,6 +7,7 @@ from base64 import b64encode
 from typing import TYPE_CHECKING, Any, Final
 
 from motorlite import errors
+from motorlite._base.values import format_address
 from motorlite.testing.proxy import FaultProxy
 from motorlite.testing.server import local_commands, mongod_arguments, mongod_binary
 from motorlite.testing.server.certificates import make_certificates
@@ -129,6 +130,9 @@ class Members:
 
     def restart(self, address: Address, *, wait: bool) -> None:
         """Restart a killed mongod on its port and data, and wait until it is usable."""
+        if not self.has_ended(address):
+            # A second one would end at once, and nobody could kill the first one any more.
+            raise errors.InvalidOperation(f"the server at {format_address(address)} still runs; kill it first")
         self._start(address)
         if wait:
             self._await_answer(address)
@@ -160,9 +164,9 @@ class Members:
         Raises:
             InvalidOperation: it has none.
         """
-        if address not in self._disks:
+        if not self._disks:
             raise errors.InvalidOperation("the servers have no disks of their own; start with disk_mb")
-        return self._processes, self._disks[address]
+        return self._processes, self._disks[self._known(address)]
 
     def heal(self) -> None:
         """End all faults of the proxies."""
@@ -224,7 +228,13 @@ class Members:
         self.await_all()
 
     def _key(self, address: Address) -> str:
-        return str(self.behind(address)[1])
+        return str(self.behind(self._known(address))[1])
+
+    def _known(self, address: Address) -> Address:
+        # The supervisor does not survive an unknown key, and no mongod survives the supervisor.
+        if address not in self.addresses:
+            raise ValueError(f"no server has the address {address!r}; they have {self.addresses}")
+        return address
 
     def _has_primary(self) -> bool:
         return bool(local_commands.state(self.behind(self.addresses[0]), self.access).get("ismaster"))

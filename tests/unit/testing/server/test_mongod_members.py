@@ -160,6 +160,25 @@ def test_a_standalone_server(machine: Machine) -> None:
     assert machine.is_closed
 
 
+@pytest.mark.parametrize(
+    "method", ["kill", "restart", "freeze", "thaw", "has_ended", "log_path", "fill_disk", "free_disk"]
+)
+def test_an_address_that_no_server_has_harms_none(machine: Machine, method: str) -> None:
+    with LocalServer.start(disk_mb=128) as server:
+        wrong = ("localhost", server.addresses[0][1])
+        with pytest.raises(ValueError, match=r"no server has the address \('localhost'"):
+            getattr(server, method)(wrong)
+        assert not server.has_ended()
+
+
+def test_a_server_that_runs_is_not_started_again(machine: Machine) -> None:
+    with LocalServer.start() as server:
+        server.freeze()
+        with pytest.raises(InvalidOperation, match=r"127.0.0.1:[0-9]+ still runs; kill it first"):
+            server.restart()
+        assert list(machine.states.values()) == ["frozen"]
+
+
 def test_a_server_that_is_not_waited_for(machine: Machine) -> None:
     with LocalServer.start() as server:
         server.kill()
