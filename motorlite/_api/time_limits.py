@@ -464,6 +464,7 @@ class CursorLimits:
         "_is_await_data",
         "_is_by_iteration",
         "_timeout_ms",
+        "_within",
     )
 
     def __init__(
@@ -487,8 +488,9 @@ class CursorLimits:
         self._timeout_ms = timeout_ms
         self._is_await_data = is_await_data
         self._is_by_iteration = is_tailable or mode == "iteration"
-        # The deadline of the command that opened the cursor.
+        # The deadline of the command that opened the cursor, and that of the `with_transaction` call around it.
         self._first = NO_DEADLINE
+        self._within: Deadline | None = None
 
     @property
     def time_limit(self) -> TimeLimit:
@@ -511,13 +513,14 @@ class CursorLimits:
         if max_await_time_ms is not None and max_await_time_ms >= first.timeout * 1000:
             allowed = f"less than timeoutMS, which is {first.timeout * 1000:g}"
             raise ConfigurationError(wrong("maxAwaitTimeMS", max_await_time_ms, allowed))
-        self._first = first
+        self._first, self._within = first, within
         return first
 
     def step(self, core: Core) -> Deadline:
         """Return the deadline of one iteration step, which may send several getMore commands."""
         if self._is_by_iteration and self._first.timeout != inf:
-            return refreshed(core, self._first.timeout)
+            step, within = refreshed(core, self._first.timeout), self._within
+            return step if within is None or step.expires_at <= within.expires_at else continued(core, within)
         return continued(core, self._first)
 
     def close(self, core: Core, timeout_ms: float | None = None) -> Deadline:

@@ -513,6 +513,26 @@ class TestTimeouts:
         await cursor.close(timeoutMS=300)
         assert core.last.deadline.expires_at == 1005.3
 
+    @pytest.mark.parametrize(("seconds", "ends"), [(None, [2.0, 2.0, 2.0]), (0.75, [0.75, 1.75, 2.0])])
+    async def test_an_iteration_ends_with_the_transaction_around_it(
+        self, coll: Collection, core: FakeCore, seconds: float | None, ends: list[float]
+    ) -> None:
+        limited = coll.with_options(timeoutMS=5000)
+
+        async def read(session: Any) -> None:
+            with motorlite.timeout(seconds):
+                cursor = limited.find(timeoutMode="iteration", session=session)
+                await cursor.next()
+            for each in (1, 1.5):
+                core.time += each
+                await cursor.next()
+
+        session = coll.database.client.start_session()
+        start = core.time = anyio.current_time()
+        core.reply(batch([1], 7), next_batch([2], 7), next_batch([3]))
+        await session.with_transaction(read, timeoutMS=2000)
+        assert [sent.deadline.expires_at - start for sent in core.executor.sent[:3]] == ends
+
     async def test_documents_at_hand_are_returned_after_the_deadline(self, coll: Collection, core: FakeCore) -> None:
         core.reply(batch([1, 2], 7), ExecutionTimeout("late"))
         cursor = coll.find(timeoutMS=100)
