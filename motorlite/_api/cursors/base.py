@@ -217,8 +217,9 @@ class CursorBase(ABC, Generic[DocumentT]):
                 else:
                     found.extend(documents.popleft() for _ in range(length - len(found)))
         except BaseException:
-            # After an error that left the cursor where it was, a second call must not return a part only.
-            if self._cursor is not None and self._cursor.is_open and not self._is_closed:
+            # After an error that left the cursor where it was, or came after the last batch (a cancelled killCursors),
+            # a second call must not return a part only.
+            if self._cursor is not None and (self._cursor.is_open or self._documents) and not self._is_closed:
                 self._documents.extendleft(reversed(found))
             raise
         return found

@@ -397,6 +397,20 @@ class TestFailures:
         with pytest.raises(InvalidOperation, match="documents may be missing"):
             await cursor.next()
 
+    async def test_nothing_is_lost_if_the_end_is_cancelled(self, coll: Collection, core: FakeCore) -> None:
+        def last(sent: Any) -> Any:
+            scope.cancel()
+            return next_batch([3], 7)
+
+        core.reply(batch([1, 2], 7), last)
+        cursor = coll.find(limit=3, batch_size=2)
+        with anyio.CancelScope() as scope:
+            await cursor.to_list()
+        assert scope.cancelled_caught
+        await core.run_spawned()
+        assert core.names == ["find", "getMore", "killCursors", "killCursors"]
+        assert await cursor.to_list() == [1, 2, 3]
+
     @pytest.mark.parametrize("is_open", [False, True])
     async def test_two_readers_at_once_are_told(self, coll: Collection, core: FakeCore, is_open: bool) -> None:
         results: list[Any] = []
