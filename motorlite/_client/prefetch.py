@@ -77,7 +77,7 @@ class Prefetch:
         try:
             await waiter.wait(deadline.expires_at)
         except WaitTimeout:
-            raise _too_late() from None
+            raise _too_late(deadline.timeout) from None
         finally:
             self._waiter = None
             del waiter  # it may hold the cancellation, whose traceback references this frame
@@ -98,9 +98,9 @@ class Prefetch:
         return self._reply
 
 
-def _too_late() -> ExecutionTimeout:
+def _too_late(limit: float) -> ExecutionTimeout:
     error = ExecutionTimeout("the time limit passed before the next batch arrived", 50)
-    error.phase = "reply"
+    error.phase, error.client_limit = "reply", limit
     return error
 
 

@@ -207,7 +207,7 @@ async def test_a_step_waits_no_longer_than_its_block(scene: Scene) -> None:
     with motorlite.timeout(0.3), pytest.raises(ExecutionTimeout) as caught:
         await cursor.next()
     assert caught.value.timeout
-    assert caught.value.phase == "reply"
+    assert (caught.value.phase, caught.value.client_limit) == ("reply", 0.3)
     # The batch is still on its way, and nothing is lost.
     assert (await cursor.next())["_id"] == 9
 
