@@ -131,7 +131,7 @@ class Members:
     def restart(self, address: Address, *, wait: bool) -> None:
         """Restart a killed mongod on its port and data, and wait until it is usable."""
         if not self.has_ended(address):
-            # A second one would end at once, and nobody could kill the first one any more.
+            # A second one would end at once, and take the handle that ends the first one.
             raise errors.InvalidOperation(f"the server at {format_address(address)} still runs; kill it first")
         self._start(address)
         if wait:
