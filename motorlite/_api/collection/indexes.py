@@ -263,10 +263,11 @@ class AsyncCollection(CollectionBase[DocumentT]):
         found = {}
         cursor = self.list_indexes(session, comment, timeoutMS)
         for index in await cursor.to_list():
-            index = dict(index)  # a listener may have kept the reply
-            index["key"] = list(listed(document, index, "key", cursor.address).items())
-            found[listed(text, index, "name", cursor.address)] = index
-            del index["name"]
+            key = list(listed(document, index, "key", cursor.address).items())
+            name = listed(text, index, "name", cursor.address)
+            # A copy, since a listener may have kept the reply.
+            found[name] = {**index, "key": key}
+            del found[name]["name"]
         return found
 
     async def options(
