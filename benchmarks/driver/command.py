@@ -34,7 +34,7 @@ QUICK: Final = Scale(operations=200, large_operations=2, text_files=2, binary_fi
 # No iteration may take longer; in seconds.
 LIMIT: Final = 900.0
 MOST: Final = 100  # iterations
-# Imports of the same driver differ by a half: the median of few of them says little.
+# Imports by one driver vary by half, so the median of a few says little.
 LEAST: Final = 9
 BSON: Final = "the BSON tasks: they measure the package `bson`, which all Python drivers share"
 

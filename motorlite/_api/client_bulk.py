@@ -183,7 +183,7 @@ class ClientBulkWrite(BulkWrite):
         cursor = LostCursor(opened.address, database, collection, opened.reply.cursor_id, pin=opened.pin)
         try:
             await self._read(cursor, opened.reply, start, batch.count)
-        except Exception:
+        except Exception:  # raised again once its cursor is closed
             await self._close(cursor)
             raise
         except BaseException:  # cancelled: the cursor is killed in the background

@@ -421,7 +421,7 @@ class AsyncClientSession:
                     if delay:
                         try:
                             await self._core.sleep(delay)
-                        except BaseException:
+                        except BaseException:  # cancelled, or the client was closed: the commit is not made
                             retries.repay()
                             raise
                 else:

@@ -37,7 +37,7 @@ async def take_turn(waiter: Callable[[], Waiter], session: Session, deadline: De
     except WaitTimeout:
         session.leave_queue(waiting)
         raise _too_late(deadline.timeout) from None
-    except BaseException:
+    except BaseException:  # cancelled, perhaps in the step in which the turn came
         session.leave_queue(waiting)
         if waiting.take_back() is not None:
             session.end_turn()

@@ -140,7 +140,7 @@ class Authenticator:
                 if request is None:
                     return
                 answer = await self._answer(connection, request, limits)
-        except BaseException:
+        except BaseException:  # the credentials may be the cause, so the next attempt must not reuse them
             if self._aws is not None:
                 self._aws.forget()
             raise

@@ -227,7 +227,7 @@ class Attempt:
         )
 
 
-# Instances share one table of attribute names if the first ones have them; another has its own, of 200 bytes. Thousands
-# may wait for a connection, so the first one has what those set.
+# Python fixes the table of attribute names that instances share with the first few of them. One that sets another name
+# later gets a table of its own, of 200 bytes. Thousands may wait for a connection, so the first sets what these set.
 _first = Attempt()
 _first.server = _first.description = _first.request = _first.waited_from = _first.sent_at = _first.connection = None

@@ -83,7 +83,7 @@ MAX_BURST: Final = 5
 
 
 class Pace:
-    """Limits the rate of what servers cause by reporting changes all the time; `interval` is in seconds."""
+    """Limits how often the changes that servers report take effect; `interval` is in seconds."""
 
     __slots__ = ("_due", "_interval")
 
@@ -93,7 +93,7 @@ class Pace:
         self._due = -inf
 
     def delay(self, now: float) -> float:
-        """Count a change at the loop time `now`; return how many seconds its consequences wait."""
+        """Count a change at the loop time `now`; return after how many seconds it may take effect."""
         self._due = max(self._due, now - MAX_BURST * self._interval) + self._interval
         return max(0.0, self._due - now)
 

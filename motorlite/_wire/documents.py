@@ -28,7 +28,7 @@ from motorlite._base.values import DocumentView, EncodedDocuments, RawBatch
 from motorlite.errors import ProtocolError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from motorlite.errors import PyMongoError
 
@@ -232,7 +232,7 @@ def _decode_fields(
 def _decode_each(
     values: list[Any], codec_options: CodecOptions[Any], plain: CodecOptions[Any], fields: Mapping[str, Any]
 ) -> list[Any]:
-    """Decode the results of writes: documents of the server, in some of which one value is the user's."""
+    """Decode the results of single writes. They are the server's documents, but a field in one may be the user's."""
     if codec_options.type_registry == NO_TYPES:
         found: list[Any] = _user_field(values, codec_options, plain)  # one call of `bson`; only the classes differ
         return found
@@ -252,15 +252,21 @@ def _user_field(value: Any, codec_options: CodecOptions[Any], plain: CodecOption
     # The user decodes documents that stay raw, with these options.
     if kind is RawBSONDocument and codec_options.type_registry == NO_TYPES:
         return value
-    if isinstance(value, list) and sees_arrays(codec_options):
-        # A batch is the server's array.
+    if isinstance(value, list) and see_arrays(codecs_of(codec_options)):
+        # The array itself is the server's; only its elements are for decoders.
         return [_redecoded(one, plain, codec_options) for one in value]
     return _redecoded(value, plain, codec_options)
 
 
-def sees_arrays(codec_options: CodecOptions[Any]) -> bool:
-    """Whether a type decoder sees arrays, or may: pymongo 4.9 does not show them."""
-    codecs = getattr(codec_options.type_registry, "codecs", None)
+def codecs_of(codec_options: CodecOptions[Any]) -> Sequence[Any] | None:
+    """Return the codecs that see values, or None if they are unknown: pymongo 4.9 does not show them."""
+    registry = codec_options.type_registry
+    unused = registry == NO_TYPES or codec_options.document_class is RawBatch
+    return () if unused else getattr(registry, "codecs", None)
+
+
+def see_arrays(codecs: Sequence[Any] | None) -> bool:
+    """Whether one of `codecs` decodes arrays. Unknown ones may."""
     return codecs is None or any(getattr(codec, "bson_type", None) is list for codec in codecs)
 
 

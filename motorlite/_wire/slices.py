@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import bson
 
 from motorlite._base.values import DocumentView, EncodedDocuments, RawBatch
-from motorlite._wire.documents import LENIENT, NO_TYPES, decode_reply, plain_options, sees_arrays
+from motorlite._wire.documents import LENIENT, codecs_of, decode_reply, plain_options, see_arrays
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
@@ -79,8 +79,8 @@ def decode_in_slices(
     Yields:
         Before each slice: the reply, whose batch is still incomplete. Nothing if there is no batch.
     """
-    codecs = _codecs(codec_options)
-    batch = _batch_to_cut(body, codec_options, codecs, fields)
+    codecs = codecs_of(codec_options)
+    batch = _batch_to_cut(body, codecs, fields)
     if batch is None:
         return decode_reply(body, codec_options, fields)
     if codec_options.document_class is RawBatch:
@@ -170,13 +170,6 @@ def decode_unread(body: bytes | bytearray | memoryview) -> dict[str, Any]:
         if batch is not None:
             body = _without_batch(view, batch)
     return decode_reply(body, LENIENT, {})
-
-
-def _codecs(codec_options: CodecOptions[Any]) -> Sequence[Any] | None:
-    """Return the codecs that see values, or None if they are unknown: pymongo 4.9 does not show them."""
-    registry = codec_options.type_registry
-    unused = registry == NO_TYPES or codec_options.document_class is RawBatch
-    return () if unused else getattr(registry, "codecs", None)
 
 
 # --- slices ---
@@ -292,15 +285,10 @@ def _without_batch(body: memoryview, batch: _Batch) -> bytes:
     return bytes(made)
 
 
-def _batch_to_cut(
-    body: memoryview,
-    codec_options: CodecOptions[Any],
-    codecs: Sequence[Any] | None,
-    fields: Mapping[str, Any] | None,
-) -> _Batch | None:
+def _batch_to_cut(body: memoryview, codecs: Sequence[Any] | None, fields: Mapping[str, Any] | None) -> _Batch | None:
     """Return where the batch is, or None if there is none, or the codecs must not see slices of it."""
     # A slice is an array too, which a decoder of arrays must not see.
-    if not fields or "cursor" not in fields or codecs is None or (codecs and sees_arrays(codec_options)):
+    if not fields or "cursor" not in fields or see_arrays(codecs):
         return None
     ((field, nested),) = fields["cursor"].items()
     # Codecs may see only some values of each document: a slice would show them all.
