@@ -183,8 +183,8 @@ class ClientBulkWrite(BulkWrite):
         cursor = LostCursor(opened.address, database, collection, opened.reply.cursor_id, pin=opened.pin)
         try:
             await self._read(cursor, opened.reply, start, batch.count)
-        except Exception:  # raised again once its cursor is closed
-            await self._close(cursor)
+        except Exception:
+            await self._close(cursor)  # before the caller sees the error
             raise
         except BaseException:  # cancelled: the cursor is killed in the background
             self._core.kill_cursor(cursor)
