@@ -143,10 +143,16 @@ class Arms:
         self.failures: dict[str, str] = {}
 
     def turns(self, number: int) -> list[str]:
-        """The arms, another one first each time."""
+        """The arms in the order of a round (a Williams design).
+
+        Over the rounds, each arm comes as often in each place, and as often right after each other arm: what an arm
+        leaves behind in the server and in the processor is then no advantage for the same one each time.
+        """
         arms = list(self._children)
-        at = number % len(arms) if arms else 0
-        return arms[at:] + arms[:at]
+        steps = [-(step // 2) if step % 2 == 0 else step // 2 + 1 for step in range(len(arms))]
+        order = [arms[(number + step) % len(arms)] for step in steps]
+        is_mirrored = len(arms) % 2 == 1 and number // len(arms) % 2 == 1
+        return order[::-1] if is_mirrored else order
 
     def ask(self, arm: str, limit: float, copies: int = 1, **request: Any) -> dict[str, Any]:
         """Run one round of at most `limit` seconds; empty if the arm failed, or does not have the operation."""

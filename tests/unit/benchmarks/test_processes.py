@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -118,6 +120,19 @@ def test_several_processes_of_an_arm_work_at_the_same_time(log: list[Any]) -> No
 def test_every_arm_is_warmed_up_with_10000_operations_before_any_is_measured(log: list[Any]) -> None:
     rounds.Run(["a", "b"], "uri").warm_up(500)
     assert log == [(arm, {"operation": "find_one", "tasks": 500, "operations": 10_000}) for arm in ("a", "b")]
+
+
+@pytest.mark.parametrize("count", range(1, 8))
+def test_each_arm_comes_as_often_in_each_place_and_after_each_other_arm(log: list[Any], count: int) -> None:
+    arms = Arms({name: () for name in "abcdefg"[:count]})
+    rounds = [arms.turns(number) for number in range(2 * count)]
+    assert all(sorted(order) == list("abcdefg"[:count]) for order in rounds)
+    places = Counter(place for order in rounds for place in enumerate(order))
+    followers = Counter(pair for order in rounds for pair in pairwise(order))
+    assert set(places.values()) == {2}
+    assert len(places) == count**2
+    assert set(followers.values()) <= {2}
+    assert len(followers) == count * (count - 1)
 
 
 def test_rounds_are_interleaved_and_another_arm_goes_first_each_time(log: list[Any], tmp_path: Path) -> None:
