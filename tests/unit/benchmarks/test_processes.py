@@ -124,7 +124,7 @@ def test_every_arm_is_warmed_up_with_10000_operations_before_any_is_measured(log
 
 @pytest.mark.parametrize("count", range(1, 8))
 def test_each_arm_comes_as_often_in_each_place_and_after_each_other_arm(log: list[Any], count: int) -> None:
-    arms = Arms({name: () for name in "abcdefg"[:count]})
+    arms = Arms(dict.fromkeys("abcdefg"[:count], ()))
     rounds = [arms.turns(number) for number in range(2 * count)]
     assert all(sorted(order) == list("abcdefg"[:count]) for order in rounds)
     places = Counter(place for order in rounds for place in enumerate(order))
