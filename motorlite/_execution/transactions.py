@@ -210,7 +210,7 @@ class Part:
         elif self.is_first:
             transaction.state, transaction.has_begun = State.IN_PROGRESS, True
             self._open.add(self._session)
-            if facts.is_load_balanced:
+            if facts.is_load_balanced and self.operation.pin is None:  # else a cursor from before owns the connection
                 transaction.connection = PinnedConnection(server, connection, Purpose.TRANSACTION)
                 return True
             if facts.is_mongos:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import types
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -55,6 +55,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 TRANSIENT, UNKNOWN = "TransientTransactionError", "UnknownTransactionCommitResult"
 MAJORITY = {"w": "majority", "wtimeout": 10_000}
 FIRST_OF_TWO = {"cursor": {"id": 7, "ns": "db.coll", "firstBatch": [{"_id": 1}]}}
+LAST_BUT_ONE = {"cursor": {"id": 7, "ns": "db.coll", "nextBatch": [{"_id": 2}]}}
 LAST = {"cursor": {"id": 0, "ns": "db.coll", "nextBatch": [{"_id": 2}]}}
 
 
@@ -803,6 +804,22 @@ async def test_a_cursor_shares_the_connection_of_its_transaction() -> None:
         assert in_use(it.client) == 1
         assert len({each.connection for service in it.deployment.services for each in service.received}) == 1
         await it.session.end_session()
+        assert in_use(it.client) == 0
+
+
+@pytest.mark.parametrize("answer", [LAST_BUT_ONE, failure(263)], ids=["answered", "refused"])
+async def test_a_cursor_from_before_the_transaction_shares_its_connection_with_nobody(answer: Any) -> None:
+    async with balanced() as it:
+        it.on("find", FIRST_OF_TWO)
+        it.on("getMore", answer)
+        cursor = await it.coll.find(session=it.session)
+        await cursor.next()
+        it.session.start_transaction()
+        with suppress(PyMongoError):
+            await cursor.next()
+        await it.session.abort_transaction()
+        assert in_use(it.client) == 1, "the transaction has not returned the cursor's connection"
+        await cursor.close()
         assert in_use(it.client) == 0
 
 
