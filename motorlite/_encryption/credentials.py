@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from motorlite._base.deadline import Deadline
     from motorlite._base.values import Address
     from motorlite._client.core import Core
+    from motorlite._net.runtime import Runtime
 
 # Seconds for the answer of a metadata service, which is near.
 _TIMEOUT: Final = 10.0
@@ -38,8 +39,9 @@ class CredentialSource:
 
     def __init__(self) -> None:
         self._aws = AwsProvider(None, partial(read_environment, VARIABLES), aws_sdk.find_credentials)
-        # Azure's token, and the loop time until which it is used.
-        self._azure: tuple[str, float] | None = None
+        # Azure's token, and the loop time until which it is used, on the clock of this runtime: a forked child has
+        # another, which on trio begins anywhere.
+        self._azure: tuple[str, float, Runtime] | None = None
 
     def __repr__(self) -> str:
         return "<CredentialSource>"
@@ -69,15 +71,15 @@ class CredentialSource:
         return credentials if found.token is None else {**credentials, "sessionToken": found.token}
 
     async def _of_azure(self, core: Core, deadline: Deadline) -> str:
-        now = core.runtime.now()
-        if self._azure is not None and now < self._azure[1]:
+        runtime, now = core.runtime, core.runtime.now()
+        if self._azure is not None and runtime is self._azure[2] and now < self._azure[1]:
             return self._azure[0]
         self._azure = None
         headers = {"Accept": "application/json", "Metadata": "true"}
         document = await _document("Azure", core, AZURE, _AZURE_TARGET, headers, deadline)
         token = _token("Azure", document)
         try:
-            self._azure = token, now + float(document["expires_in"]) - _MARGIN
+            self._azure = token, now + float(document["expires_in"]) - _MARGIN, runtime
         except (KeyError, ValueError, TypeError):
             raise ConfigurationError("the metadata service of Azure does not say how long its token lasts") from None
         return token

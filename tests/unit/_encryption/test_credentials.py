@@ -84,6 +84,16 @@ async def test_azures_token_is_renewed_before_its_end() -> None:
     assert len(service.requests) == 2
 
 
+async def test_azures_token_is_not_measured_with_the_clock_of_another_event_loop() -> None:
+    """A forked child keeps the token. The clock of trio begins at a random time."""
+    parent = Service({"access_token": "t", "expires_in": "3600"})
+    child = Service({"access_token": "of the child", "expires_in": "3600"})
+    source = CredentialSource()
+    await parent.find("azure", source=source)
+    child.now = lambda: parent.now() - 1_000_000
+    assert await child.find("azure", source=source) == {"azure": {"accessToken": "of the child"}}
+
+
 async def test_gcp(monkeypatch: pytest.MonkeyPatch) -> None:
     service = Service({"access_token": "t"})
     assert await service.find("gcp") == {"gcp": {"accessToken": "t"}}
