@@ -18,7 +18,7 @@ from motorlite._wire.documents import LENIENT, decode_details, decode_reply
 from motorlite.errors import InvalidOperation, PyMongoError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from bson.codec_options import CodecOptions
 
@@ -77,6 +77,17 @@ class _EncryptedOperation:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._operation, name)
+
+
+def _encode(document: Mapping[str, Any], codec_options: CodecOptions[Any]) -> bytes:
+    """Encode a command. If that fails, the error says which value it is about, as that of other clients does."""
+    try:
+        return bson.encode(document, codec_options=codec_options)
+    except Exception as error:
+        from motorlite._base.unencodable import explain
+
+        explain(error)
+        raise
 
 
 def _fields(encoded: bytes) -> Document:
@@ -155,7 +166,7 @@ class EncryptingSender(Sender):
         """Return the command of an operation, encrypted if it may have fields of the application."""
         if not self._encryption.encrypts or operation.is_housekeeping or operation.ends is not None:
             command = operation.command(facts)
-            encoded = bson.encode(command.document, codec_options=operation.codec_options)
+            encoded = _encode(command.document, operation.codec_options)
             return Command(command.name, _fields(encoded), command.sequences)
         if operation.name == "bulkWrite":
             raise InvalidOperation("bulk_write of a client does not encrypt: use bulk_write of a collection")
@@ -164,7 +175,7 @@ class EncryptingSender(Sender):
         for sequence in command.sequences:
             # The encryption library knows no sections of a message.
             document[sequence.identifier] = [RawBSONDocument(bytes(each)) for each in sequence.documents]
-        encoded = bson.encode(document, codec_options=operation.codec_options)
+        encoded = _encode(document, operation.codec_options)
         fields = _fields(await self._encryption.encrypt(operation.database, encoded, deadline))
         # Added again to every command, at its end.
         fields.pop("$db", None)

@@ -13,6 +13,7 @@ import anyio
 import pytest
 from bson.binary import Binary
 from bson.datetime_ms import DatetimeMS
+from bson.errors import InvalidDocument
 
 from motorlite import AsyncMongoClient, InsertOne, call_options, timeout
 from motorlite.encryption import Algorithm
@@ -392,6 +393,13 @@ async def test_a_write_whose_reply_cannot_be_decrypted_may_have_been_executed(
         with pytest.raises(PyMongoError, match="no") as refused:
             await finds_and_updates(world.client)
         assert not refused.value.may_have_been_executed
+
+
+@pytest.mark.parametrize("only_decrypts", [False, True])
+async def test_an_error_says_which_value_cannot_be_encoded(only_decrypts: bool) -> None:
+    async with encrypting(only_decrypts=only_decrypts) as world:
+        with pytest.raises(InvalidDocument, match=r"the value of filter\.a is \{1\}; write a list"):
+            await world.client.db.people.find_one({"a": {1}})
 
 
 async def test_only_the_caller_s_codec_options_refuse_a_value() -> None:
