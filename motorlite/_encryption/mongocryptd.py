@@ -57,6 +57,8 @@ class Mongocryptd:
         # Its commands have the values that are to be encrypted.
         self._client: AsyncMongoClient[Any] = inner_client(chosen, replace(world, is_observed=False))
         self._was_started = options.mongocryptd_bypass_spawn
+        # How often it was started.
+        self._starts = 0
 
     async def mark(self, database: str, command: bytes) -> bytes:
         """Return the command with marks where it needs encryption.
@@ -66,14 +68,15 @@ class Mongocryptd:
         """
         if not self._was_started:
             await self._start()
-        document = dict(RawBSONDocument(command, _EXACT))
+        document, starts = dict(RawBSONDocument(command, _EXACT)), self._starts
         try:
             return await self._marked(database, document)
         except AutoReconnect:
             if self._options.mongocryptd_bypass_spawn:
                 raise
         # It ends when it was idle for a while. One that still runs has the port, so that a second one ends at once.
-        await self._start()
+        if self._starts == starts:  # else another command, which was lost at the same time, has started it
+            await self._start()
         return await self._marked(database, document, _UntilItListens())
 
     async def _marked(self, database: str, document: dict[str, Any], strategy: RetryStrategy | None = None) -> bytes:
@@ -87,6 +90,7 @@ class Mongocryptd:
 
     async def _start(self) -> None:
         self._was_started = True
+        self._starts += 1
         core, command = self._client._core, self._options.mongocryptd_command
         core.enter()
         if not await core.runtime.run_in_thread(partial(start_detached, command)):

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import anyio
+import anyio.lowlevel
 import bson
 import pytest
 
+from motorlite._client.dependencies import Dependencies
 from motorlite._encryption.mongocryptd import Mongocryptd
-from motorlite.errors import OperationFailure
+from motorlite.encryption_options import AutoEncryptionOpts
+from motorlite.errors import AutoReconnect, OperationFailure
+from tests.support.data_keys import KEYS, PROVIDERS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 pytestmark = pytest.mark.anyio
 
@@ -37,10 +45,48 @@ class Client:
 async def test_the_details_of_its_errors_are_plain_documents() -> None:
     reply = {"ok": 0, "code": 13, "errInfo": {"a": [{"b": 1}]}}
     mongocryptd: Any = Mongocryptd.__new__(Mongocryptd)
-    mongocryptd._was_started, mongocryptd._client = True, Client(bson.encode(reply))
+    mongocryptd._was_started, mongocryptd._starts, mongocryptd._client = True, 0, Client(bson.encode(reply))
     with pytest.raises(OperationFailure) as caught:
         await mongocryptd.mark("db", bson.encode({"insert": "people"}))
     assert (caught.value.details, type(caught.value.details["errInfo"])) == (reply, dict)
+
+
+class LostClient(Client):
+    """Loses the first `count` commands at once. Counts how often the program is started, as its own machinery."""
+
+    def __init__(self, reply: bytes, count: int) -> None:
+        super().__init__(reply)
+        self._left = count
+        self._is_lost = anyio.Event()
+        self._core = self.runtime = self
+        self.starts = 0
+
+    def enter(self) -> None:
+        """An event loop is running."""
+
+    async def run_in_thread(self, function: Callable[[], bool]) -> bool:
+        self.starts += 1
+        await anyio.lowlevel.checkpoint()
+        return True
+
+    async def command(self, document: Any, codec_options: Any) -> Any:
+        self._left -= 1
+        if self._left < 0:
+            return await super().command(document, codec_options)
+        if not self._left:
+            self._is_lost.set()
+        await self._is_lost.wait()
+        raise AutoReconnect("the connection is lost")
+
+
+async def test_it_is_started_once_for_all_commands_that_are_lost_with_it() -> None:
+    mongocryptd = Mongocryptd(AutoEncryptionOpts(PROVIDERS, KEYS), Dependencies())
+    client: Any = LostClient(bson.encode({"ok": 1}), 3)
+    mongocryptd._was_started, mongocryptd._client = True, client
+    async with anyio.create_task_group() as group:
+        for _ in range(3):
+            group.start_soon(mongocryptd.mark, "db", bson.encode({"insert": "people"}))
+    assert (client.starts, len(client.sent)) == (1, 3)
 
 
 async def test_documents_pass_as_they_are() -> None:
@@ -49,6 +95,6 @@ async def test_documents_pass_as_they_are() -> None:
     command = bson.encode({"insert": "people", "documents": [odd], "lsid": odd})
     reply = bson.encode({"ok": 1, "result": {"insert": "people", "documents": [odd]}})
     mongocryptd: Any = Mongocryptd.__new__(Mongocryptd)
-    mongocryptd._was_started, mongocryptd._client = True, Client(reply)
+    mongocryptd._was_started, mongocryptd._starts, mongocryptd._client = True, 0, Client(reply)
     assert await mongocryptd.mark("db", command) == reply
     assert mongocryptd._client.sent == [command]
