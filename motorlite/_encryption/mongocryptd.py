@@ -14,7 +14,7 @@ from motorlite._encryption.inner import inner_client
 from motorlite._net.processes import start_detached
 from motorlite._options.options import client_options
 from motorlite._wire.documents import decode_details
-from motorlite.errors import AutoReconnect, PyMongoError
+from motorlite.errors import AutoReconnect, NetworkTimeout, PyMongoError
 from motorlite.retry import RetryAction, RetryStrategy
 
 if TYPE_CHECKING:
@@ -71,6 +71,8 @@ class Mongocryptd:
         document, starts = dict(RawBSONDocument(command, _EXACT)), self._starts
         try:
             return await self._marked(database, document)
+        except NetworkTimeout:
+            raise  # it is slow, but runs: a second one would find its port taken
         except AutoReconnect:
             if self._options.mongocryptd_bypass_spawn:
                 raise

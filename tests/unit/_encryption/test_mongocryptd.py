@@ -12,7 +12,7 @@ import pytest
 from motorlite._client.dependencies import Dependencies
 from motorlite._encryption.mongocryptd import Mongocryptd
 from motorlite.encryption_options import AutoEncryptionOpts
-from motorlite.errors import AutoReconnect, OperationFailure
+from motorlite.errors import AutoReconnect, NetworkTimeout, OperationFailure, PyMongoError
 from tests.support.data_keys import KEYS, PROVIDERS
 
 if TYPE_CHECKING:
@@ -52,11 +52,12 @@ async def test_the_details_of_its_errors_are_plain_documents() -> None:
 
 
 class LostClient(Client):
-    """Loses the first `count` commands at once. Counts how often the program is started, as its own machinery."""
+    """The first `count` commands fail at once. Counts how often the program is started, as its own machinery."""
 
-    def __init__(self, reply: bytes, count: int) -> None:
+    def __init__(self, reply: bytes, count: int, error: type[PyMongoError] = AutoReconnect) -> None:
         super().__init__(reply)
         self._left = count
+        self._error = error
         self._is_lost = anyio.Event()
         self._core = self.runtime = self
         self.starts = 0
@@ -76,7 +77,7 @@ class LostClient(Client):
         if not self._left:
             self._is_lost.set()
         await self._is_lost.wait()
-        raise AutoReconnect("the connection is lost")
+        raise self._error("no reply")
 
 
 async def test_it_is_started_once_for_all_commands_that_are_lost_with_it() -> None:
@@ -87,6 +88,15 @@ async def test_it_is_started_once_for_all_commands_that_are_lost_with_it() -> No
         for _ in range(3):
             group.start_soon(mongocryptd.mark, "db", bson.encode({"insert": "people"}))
     assert (client.starts, len(client.sent)) == (1, 3)
+
+
+async def test_it_is_not_started_again_because_it_is_slow() -> None:
+    mongocryptd = Mongocryptd(AutoEncryptionOpts(PROVIDERS, KEYS), Dependencies())
+    client: Any = LostClient(bson.encode({"ok": 1}), 1, NetworkTimeout)
+    mongocryptd._was_started, mongocryptd._client = True, client
+    with pytest.raises(NetworkTimeout):
+        await mongocryptd.mark("db", bson.encode({"insert": "people"}))
+    assert (client.starts, client.sent) == (0, [])
 
 
 async def test_documents_pass_as_they_are() -> None:
