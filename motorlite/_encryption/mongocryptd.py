@@ -95,7 +95,13 @@ class Mongocryptd:
         self._starts += 1
         core, command = self._client._core, self._options.mongocryptd_command
         core.enter()
-        if not await core.runtime.run_in_thread(partial(start_detached, command)):
+        try:
+            is_found = await core.runtime.run_in_thread(partial(start_detached, command))
+        except BaseException:
+            # Perhaps the thread has not even begun, so the next command starts it.
+            self._was_started = False
+            raise
+        if not is_found:
             warnings.warn(
                 f"{command[0]} is not on PATH, so nothing marks what has to be encrypted: install it, or set "
                 "crypt_shared_lib_path",

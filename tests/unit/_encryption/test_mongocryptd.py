@@ -90,6 +90,18 @@ async def test_it_is_started_once_for_all_commands_that_are_lost_with_it() -> No
     assert (client.starts, len(client.sent)) == (1, 3)
 
 
+async def test_a_start_that_is_cancelled_is_made_up_for() -> None:
+    mongocryptd = Mongocryptd(AutoEncryptionOpts(PROVIDERS, KEYS), Dependencies())
+    client: Any = LostClient(bson.encode({"ok": 1}), 0)
+    mongocryptd._client = client
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        await mongocryptd.mark("db", bson.encode({"insert": "people"}))
+    for _ in range(2):
+        await mongocryptd.mark("db", bson.encode({"insert": "people"}))
+    assert (client.starts, len(client.sent)) == (2, 2)
+
+
 async def test_it_is_not_started_again_because_it_is_slow() -> None:
     mongocryptd = Mongocryptd(AutoEncryptionOpts(PROVIDERS, KEYS), Dependencies())
     client: Any = LostClient(bson.encode({"ok": 1}), 1, NetworkTimeout)
