@@ -466,6 +466,21 @@ async def test_a_strategy_that_hangs_is_bounded_by_the_time_limit() -> None:
         assert "did not answer in time" in str(error)
 
 
+@pytest.mark.parametrize(
+    ("answer", "kind"), [(60.0, ExecutionTimeout), (LookupError("x"), RetryStrategyError)], ids=["too late", "failed"]
+)
+async def test_a_getmore_that_was_refused_leaves_its_cursor_usable(answer: Any, kind: type[PyMongoError]) -> None:
+    deployment = answering("find", {"cursor": {"id": 7, "ns": "db.coll", "firstBatch": [{"_id": 1}]}})
+    last = {"cursor": {"id": 0, "ns": "db.coll", "nextBatch": [{"_id": 2}]}}
+    deployment["a:1"].on("getMore", OVERLOADED, last)
+    async with scripted_client(deployment, retry_strategy=Strategy(answer), maxAdaptiveRetries=0) as client:
+        cursor = client.db.coll.find({}, timeoutMS=1000, timeoutMode="iteration")
+        assert isinstance(await error_of(cursor.to_list), kind)
+        assert cursor.alive
+        assert await cursor.to_list() == [{"_id": 1}, {"_id": 2}]
+        assert deployment["a:1"].commands("killCursors") == []
+
+
 async def test_cancelled_at_every_point() -> None:
     strategy = Strategy(0.25, delay=0.5)
     deployment = replica_set()

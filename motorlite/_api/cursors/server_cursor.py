@@ -18,7 +18,7 @@ from motorlite._client.leftovers import give_back, is_settled, kill_command
 from motorlite._client.prefetch import Prefetch, in_background
 from motorlite._operations.contract import Call, TimeLimit
 from motorlite._operations.cursors import GetMore, LostCursor
-from motorlite.errors import InvalidOperation, OperationFailure, PyMongoError, detached
+from motorlite.errors import InvalidOperation, OperationFailure, PyMongoError, RetryStrategyError, detached
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 # CursorNotFound, CursorKilled, QueryPlanKilled, CappedPositionLost (a tailable cursor was overtaken): the server has
 # already closed the cursor.
 _CLOSED_ON_SERVER = frozenset({43, 237, 175, 136})
+# The phases in which the time of an operation runs out between two of its attempts.
+_BETWEEN_ATTEMPTS = frozenset({"backoff", "retry delay"})
 
 
 TWO_READERS: Final = "two tasks are reading from the same cursor; give each its own, or take turns"
@@ -421,5 +423,11 @@ async def kill(core: Core, cursor: LostCursor, call: Call | None) -> None:
 
 
 def was_not_executed(error: PyMongoError) -> bool:
-    """Whether a failed getMore left the cursor's position unchanged: it reached no server, or was shed by overload."""
-    return not error.reached_server or error.has_error_label(SYSTEM_OVERLOADED)
+    """Whether a failed getMore left the cursor's position unchanged: it reached no server, or was shed by overload.
+
+    A getMore may be sent again only after it changed nothing. So it changed nothing if it ended while another attempt
+    was in question.
+    """
+    if not error.reached_server or error.has_error_label(SYSTEM_OVERLOADED):
+        return True
+    return error.phase in _BETWEEN_ATTEMPTS or isinstance(error, InvalidOperation | RetryStrategyError)
