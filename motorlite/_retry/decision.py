@@ -149,6 +149,8 @@ class Retry:
     _failures: list[Failure] = field(init=False, default_factory=list)
     # Whether an attempt may have changed something. No later refusal undoes that.
     _may_have_been_executed: bool = field(init=False, default=False)
+    # Whether an attempt may have reached a server.
+    _has_reached: bool = field(init=False, default=False)
     # The number of retries decided on, without those that are always made, and the reasons of the newest ones: with
     # timeoutMS there may be very many.
     retries: int = field(init=False, default=0)
@@ -218,6 +220,7 @@ class Retry:
             if best is not kept[0]:
                 kept.append(best)
         self._failures = [*kept, failure]
+        self._has_reached |= failure.reached_server
         self._may_have_been_executed |= classification.may_have_been_executed(failure, operation)
         self._was_overloaded = self._was_overloaded or is_overload
 
@@ -470,6 +473,8 @@ class Retry:
         error.attempts = self.attempts
         if self._may_have_been_executed:
             error.may_have_been_executed = True
+        if self._has_reached:
+            error.reached_server = True  # the operation did, if not its newest attempt
         error.retry_reasons = tuple(str(reason) for reason in self._reasons)
         error.retry_refusal = None if self._refusal is None else str(self._refusal)
         return error

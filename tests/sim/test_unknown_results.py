@@ -14,6 +14,7 @@ from motorlite import WriteConcern
 from motorlite.errors import (
     AutoReconnect,
     BulkWriteError,
+    CircuitBreakerOpenError,
     ClientBulkWriteException,
     ConnectionFailure,
     DocumentTooLarge,
@@ -30,6 +31,8 @@ from motorlite.errors import (
     detached,
 )
 from motorlite.operations import DeleteMany, DeleteOne, InsertOne, UpdateMany, UpdateOne
+from motorlite.overload import CircuitBreaker
+from motorlite.retry import BestEffort
 from motorlite.testing.scripted import Close, Hang, Reply, failure, overloaded
 from tests.support.bulk_write_server import V8_0, BulkWriteServer
 from tests.support.clients import scripted_client
@@ -357,6 +360,41 @@ async def test_a_write_that_was_not_sent() -> None:
 
 
 # --- several writes ---
+
+
+async def test_a_write_whose_last_attempts_were_not_sent_has_reached_the_server() -> None:
+    breaker = CircuitBreaker(min_operations=1, open_for=60)
+    async with subject(circuit_breaker=breaker, retry_strategy=BestEffort(), timeoutMS=1000) as it:
+        it.server.on("insert", LOST)
+        with pytest.raises(ExecutionTimeout) as raised:
+            await it.client.db.coll.insert_one({})
+        error = raised.value
+        assert isinstance(error.__cause__, CircuitBreakerOpenError)
+        assert error.reached_server
+        assert error.may_have_been_executed
+        assert not error.__cause__.reached_server
+
+
+async def test_the_client_is_closed_before_a_write_is_sent_again() -> None:
+    async with subject() as it:
+        it.server.on("bulkWrite", HOST_UNREACHABLE)
+        it.server.hello = {"maxWireVersion": V8_0}
+        errors: list[PyMongoError] = []
+
+        async def write() -> None:
+            with pytest.raises(PyMongoError) as raised:
+                await it.client.bulk_write([InsertOne({}, namespace="db.coll")], timeoutMS=60_000)
+            errors.append(raised.value)
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(write)
+            await anyio.sleep(0.3)  # a backoff of half a second has begun
+            await it.client.close()
+        (error,) = errors
+        assert isinstance(error, ClientBulkWriteException)
+        assert isinstance(error.error, InvalidOperation)
+        assert error.reached_server
+        assert error.may_have_been_executed
 
 
 @pytest.mark.parametrize(
