@@ -105,9 +105,12 @@ class AdmissionSteps:
         Raises:
             RateLimitError: There is no token, or none in time.
         """
-        # A retry takes no token, unless the operation had none.
-        retry = run.retry
-        is_due = not run.call.options.has_tokens if retry is None else isinstance(retry.newest.error, RateLimitError)
+        # A retry takes no token, unless the operation had none. `run.retry` is in no variable, because it keeps the
+        # refusals that are raised through this frame.
+        if run.retry is None:
+            is_due = not run.call.options.has_tokens
+        else:
+            is_due = isinstance(run.retry.newest.error, RateLimitError)
         if self._rates.buckets and is_due and not run.operation.is_housekeeping:
             await self._take_tokens(run, attempt)
         if self._gates.broken:

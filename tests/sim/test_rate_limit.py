@@ -15,6 +15,7 @@ from motorlite._operations.reads import Explain
 from motorlite.errors import InvalidOperation, PyMongoError, RateLimitError
 from motorlite.overload import RateLimit, WaitQueue
 from motorlite.read_preferences import ReadPreference
+from motorlite.retry import RetryAction
 from motorlite.testing.cancellation import cancel_at
 from tests.support.clients import scripted_client
 from tests.support.core import (
@@ -32,6 +33,7 @@ from tests.support.core import (
     run_command,
 )
 from tests.support.kept_errors import garbage, without_collector
+from tests.support.strategies import Strategy
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -378,4 +380,17 @@ async def test_refused_operations_keep_nothing_alive() -> None:
             for _ in range(3):
                 with pytest.raises(RateLimitError):
                     await client.run(insert())
+            assert not garbage()
+
+
+async def test_refusals_that_a_strategy_repeats_keep_nothing_alive() -> None:
+    options: dict[str, Any] = {"rate_limit": RateLimit(rate=0.001, burst=1)}
+    strategy = Strategy(0.0, 0.0, RetryAction.no_retry())
+    async with scripted_client(replica_set(), retry_strategy=strategy, **options) as client:
+        await client.db.coll.find_one()
+        with without_collector():
+            with pytest.raises(RateLimitError) as caught:
+                await client.db.coll.find_one()
+            assert caught.value.attempts == 3
+            del caught
             assert not garbage()
