@@ -10,6 +10,7 @@ from motorlite._api import time_limits
 from motorlite._api.transaction_options import SessionOptions, TransactionOptions, effective
 from motorlite._api.turns import give_way
 from motorlite._base.arguments import converted, wrong
+from motorlite._base.error_documents import UNKNOWN_COMMIT_RESULT
 from motorlite._client.leftovers import is_aborted
 from motorlite._operations.contract import Call
 from motorlite._sessions.session import ENDED, Session
@@ -281,12 +282,12 @@ class AsyncClientSession:
         self._publish_end()
 
     def _leave_commit(self) -> None:
-        """After a commit was cancelled: abort in the background what it has not begun to commit."""
+        """After the last commit: abort in the background what no server has begun to commit."""
         if self._state.must_abort:
             self._core.abort_left(self._state)
 
     def _leave_unsent_commit(self) -> None:
-        """Abort the last transaction if its commit was never sent: the session is used for something else now."""
+        """Abort the last transaction if no server took its commit: the session is used for something else now."""
         state = self._state
         if state.transaction is not None and not state.in_transaction and state.must_abort:
             self._core.abort_left(state)
@@ -431,12 +432,20 @@ class AsyncClientSession:
             del newest  # whose traceback references this frame
 
     async def _committed(self, commit: Callable[[], Awaitable[T]], seconds: float | None = None) -> T:
-        """Commit at the end of a block or a callback. If that is impossible, abort in `seconds` or the usual limit."""
+        """Commit at the end of a block or a callback. If that is impossible, abort in `seconds` or the usual limit.
+
+        `seconds`: None for a block.
+        """
         try:
             return await commit()
         except InvalidOperation as refused:  # an operation is still running
             if self.in_transaction:
                 await self._abort_after(refused, seconds)
+            raise
+        except PyMongoError as failed:
+            # After a block, and where the label says that the result is unknown, the application may commit again.
+            if seconds is not None and not failed.has_error_label(UNKNOWN_COMMIT_RESULT):
+                self._leave_commit()
             raise
         except BaseException as failed:
             if not isinstance(failed, Exception):

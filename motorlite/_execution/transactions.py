@@ -249,6 +249,8 @@ class Part:
                 self._may_be_committed = False
             elif may_have_been_executed(failure, self.operation):
                 self._may_be_committed = True
+            elif failure.reached_server and was_rejected(failure):
+                self._transaction.commits_rejected += 1
             self._transaction.may_be_committed = self._may_be_committed
             if failure.has_label(UNKNOWN_COMMIT_RESULT) or failure.has_label(TRANSIENT_TRANSACTION):
                 self._unpin()

@@ -96,8 +96,9 @@ class Transaction:
     number: int | None = None
     # A command of it was sent, so there is something to commit or abort.
     has_begun: bool = False
-    # How often the command that commits it was sent.
+    # How often the command that commits it was sent, and rejected by an overloaded server, which did nothing.
     commits_sent: int = 0
+    commits_rejected: int = 0
     # An operation of it is running. A second one is refused: the server executes them one after another.
     is_busy: bool = False
     # Called when the running operation has ended, if the transaction was left and must be aborted.
@@ -121,8 +122,11 @@ class Transaction:
 
     @property
     def must_abort(self) -> bool:
-        """Whether only an abort ends it on the server, and can be sent: it was not committed, or that was not sent."""
-        is_open = self.is_active or (self.state is State.COMMITTED and not self.commits_sent)
+        """Whether only an abort ends it on the server, and can be sent.
+
+        It was not committed, or no server took the commands that commit it.
+        """
+        is_open = self.is_active or (self.state is State.COMMITTED and self.commits_sent == self.commits_rejected)
         return is_open and self.has_begun and not self.is_busy
 
     def unpin(self) -> HeldConnection | None:

@@ -13,6 +13,7 @@ from motorlite.errors import DuplicateKeyError, OperationFailure
 from motorlite.testing import FaultProxy, failpoints
 from tests.live.clients import open_cursors
 from tests.support.clients import make_client
+from tests.support.transactions import in_a_transaction
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
@@ -112,6 +113,25 @@ async def test_a_cancelled_transaction_is_aborted_on_the_server(replica_set: Loc
             # No lock is left.
             await coll.insert_one({"_id": 1})
             await coll.delete_one({"_id": 1})
+
+
+@pytest.mark.parametrize("place", ["with_transaction", "block"])
+async def test_a_transaction_whose_commit_was_rejected_keeps_no_locks(
+    replica_set: LocalServer, fail: Fail, place: str
+) -> None:
+    async with collection(replica_set, appName="rejected", maxAdaptiveRetries=1) as coll:
+        await coll.insert_one({"_id": 1, "count": 0})
+        fail(replica_set, failpoints.overload(commands=["commitTransaction"], times=2, app_name="rejected"))
+
+        async def work(session: AsyncClientSession[Any]) -> None:
+            await coll.update_one({"_id": 1}, {"$inc": {"count": 1}}, session=session)
+
+        async with coll.database.client.start_session() as session:
+            with pytest.raises(OperationFailure) as raised:
+                await in_a_transaction(session, place, work)
+        assert raised.value.code == 462
+        await coll.update_one({"_id": 1}, {"$inc": {"count": 10}}, timeoutMS=10_000)
+        assert await coll.find_one() == {"_id": 1, "count": 10}
 
 
 @pytest.mark.parametrize("labels", [(), ("NoWritesPerformed",)], ids=["", "no writes performed"])

@@ -11,7 +11,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from motorlite.errors import InvalidOperation, PyMongoError
+from motorlite.errors import InvalidOperation, OperationFailure, PyMongoError
 from motorlite.overload import WaitQueue
 from motorlite.testing.scripted import Close, Hang, Reply, ScriptedDeployment, failure
 from tests.support.core import OVERLOADED
@@ -245,6 +245,89 @@ async def test_a_commit_that_was_cancelled_before_it_was_sent(place: str, then: 
         await anyio.sleep(3)
         ends = [("abortTransaction", 1), ("commitTransaction", 2)][: 1 + (then == "transaction")]
         assert sorted(it.ends()) == ([("commitTransaction", 1)] if then == "commit" else ends)
+
+
+@pytest.mark.parametrize(
+    ("place", "then"),
+    [
+        ("with_transaction", "nothing"),
+        ("block", "operation"),
+        ("block", "transaction"),
+        ("block", "end"),
+        ("call", "drop"),
+        ("call", "close"),
+        ("call", "commit"),
+    ],
+)
+async def test_a_commit_that_overloaded_servers_rejected(place: str, then: str) -> None:
+    """The server kept the transaction open for a minute, with its locks."""
+    async with leaving(maxAdaptiveRetries=1) as it:
+        it.server.on("commitTransaction", OVERLOADED, OVERLOADED, {})
+        session = it.client.start_session()
+        if place == "call":
+            session.start_transaction()
+            await it.insert(session)
+        with pytest.raises(OperationFailure, match="rate limit exceeded"):
+            await (session.commit_transaction() if place == "call" else in_a_transaction(session, place, it.insert))
+        await anyio.sleep(1)
+        commits = [("commitTransaction", 1)] * 2
+        assert it.ends() == [*commits, ("abortTransaction", 1)] if then == "nothing" else commits
+        if then == "operation":
+            await it.client.admin.command("ping", session=session)
+        elif then == "transaction":
+            session.start_transaction()
+        elif then == "end":
+            await session.end_session()
+        elif then == "drop":
+            del session
+        elif then == "close":
+            await it.client.close()
+        elif then == "commit":
+            await session.commit_transaction()
+            await session.end_session()
+        await anyio.sleep(3)
+        assert it.ends() == [*commits, ("commitTransaction" if then == "commit" else "abortTransaction", 1)]
+
+
+@pytest.mark.parametrize("unknown", [failure(6, "RetryableWriteError"), Close()], ids=["answered", "lost"])
+async def test_a_commit_that_was_rejected_after_an_unknown_one_is_not_aborted(unknown: Answer) -> None:
+    async with leaving() as it:
+        it.server.on("commitTransaction", unknown, OVERLOADED)
+        with pytest.raises(PyMongoError) as raised:
+            await it.session.with_transaction(it.insert)
+        assert raised.value.may_have_been_executed
+        await it.session.end_session()
+        await anyio.sleep(60)
+        assert {name for name, _ in it.ends()} == {"commitTransaction"}
+
+
+async def test_with_transaction_leaves_a_commit_of_unknown_result_that_was_not_sent() -> None:
+    """As its label says, the application may commit again."""
+    async with leaving(maxPoolSize=1, waitQueueTimeoutMS=100, retry_budget=0) as it:
+        it.server.on("find", Reply({"cursor": {"id": 0, "ns": "db.coll", "firstBatch": []}}, 2.0))
+
+        async def work(session: AsyncClientSession[Any]) -> None:
+            await it.insert(session)
+            it.background.start_soon(it.coll.find_one)  # has the only connection for two seconds
+            await anyio.sleep(0.5)
+
+        with pytest.raises(PyMongoError) as raised:
+            await it.session.with_transaction(work)
+        assert raised.value.has_error_label("UnknownTransactionCommitResult")
+        await anyio.sleep(3)
+        assert it.ends() == []
+        await it.session.commit_transaction()
+        assert it.ends() == [("commitTransaction", 1)]
+
+
+async def test_a_commit_that_is_cancelled_in_the_backoff_after_a_rejection(it: Leaving) -> None:
+    it.server.on("commitTransaction", OVERLOADED)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(it.session.with_transaction, it.insert)
+        await anyio.sleep(0.05)
+        tasks.cancel_scope.cancel()
+    await anyio.sleep(1)
+    assert it.ends() == [("commitTransaction", 1), ("abortTransaction", 1)]
 
 
 # --- aborts that fail ---

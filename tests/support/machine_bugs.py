@@ -809,7 +809,10 @@ _ALL: Final = (
         "unsent-commit-is-left",
         "a transaction whose commit was never sent is left open on the server",
         "_sessions.session:Transaction.must_abort",
-        ("self.is_active or (self.state is State.COMMITTED and not self.commits_sent)", "self.is_active"),
+        (
+            "self.is_active or (self.state is State.COMMITTED and self.commits_sent == self.commits_rejected)",
+            "self.is_active",
+        ),
         ("Sessions",),
     ),
     Bug(

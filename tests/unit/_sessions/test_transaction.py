@@ -76,6 +76,8 @@ def test_only_some_states_are_active(state: State, is_active: bool) -> None:
     assert session.must_abort is (state is not State.ABORTED)
     session.started_transaction().commits_sent = 1
     assert session.must_abort is is_active
+    session.started_transaction().commits_rejected = 1
+    assert session.must_abort is (state is not State.ABORTED)
     session.started_transaction().has_begun = False
     assert not session.must_abort
 
