@@ -437,7 +437,7 @@ class AsyncDatabase(Watching[DocumentT]):
         """Create a collection, for `AsyncDatabase.create_collection`. Both commands share one deadline."""
         from motorlite._operations.collections import Create
 
-        collection_name(name)
+        name = collection_name(name)
         given, further = given_options("create_collection", method_options.CreateCollectionOptions, options)
         write_concern = given_write_concern(further, write_concern)
         fields = further.get("encryptedFields") or self._core.encrypted_fields(self._name, name)

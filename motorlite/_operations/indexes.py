@@ -51,7 +51,7 @@ class CreateIndexes(AdministrativeCommand[list[str]]):
     ) -> None:
         if not indexes:
             raise ValueError("the list of indexes must not be empty")
-        self._names = [str(index["name"]) for index in indexes]
+        self._names = [index["name"] for index in indexes]
         document = {"createIndexes": collection, "indexes": indexes, **(options or {})}
         with_set(document, commitQuorum=commit_quorum)
         # Older servers ignore it, so the client raises an error (index management specification, "Q & A").

@@ -79,7 +79,8 @@ def given_write_concern(further: dict[str, Any], usual: WriteConcern) -> WriteCo
     return WriteConcern(**further.pop("writeConcern")) if "writeConcern" in further else usual
 
 
-# The names of databases and collections.
+# The names of databases and collections. What is sent is the text of a name: `str(...)` of a member of an enumeration
+# of strings is the name of the member.
 
 _FORBIDDEN_IN_DATABASE_NAMES = frozenset(' ./\\"$\x00')
 
@@ -95,7 +96,7 @@ def database_name(name: Any) -> str:
         database, _, collection = name.partition(".")
         hint = f" (a collection is client[{database!r}][{collection!r}])" if "." in found and collection else ""
         raise InvalidName(f"a database name cannot contain {found[0]!r}: {name!r}{hint}")
-    return str(name)
+    return str.__str__(name)
 
 
 def collection_name(name: Any) -> str:
@@ -109,4 +110,4 @@ def collection_name(name: Any) -> str:
         raise InvalidName(f"a collection name cannot contain '$': {name!r}")
     if "\x00" in name:
         raise InvalidName(f"a collection name cannot contain the null character: {name!r}")
-    return str(name)
+    return str.__str__(name)
