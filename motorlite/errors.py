@@ -25,7 +25,7 @@ Class names and base classes are PyMongo's, so that ``except`` clauses keep work
      │    ├── CursorNotFound
      │    ├── ExecutionTimeout              the operation's time limit passed
      │    │    ├── WriteExecutionTimeout         also a WriteError
-     │    │    ├── WriteConcernExecutionTimeout  also a WriteConcernError
+     │    │    ├── WriteConcernExecutionTimeout  also a WTimeoutError
      │    │    └── BulkWriteExecutionTimeout     also a BulkWriteError
      │    ├── WriteConcernError
      │    │    └── WTimeoutError
@@ -602,14 +602,14 @@ class WriteConcernError(OperationFailure):
     may_have_been_executed = True
 
 
-class WriteConcernExecutionTimeout(WriteConcernError, ExecutionTimeout):
-    """The time limit passed on the server while the applied write waited for its write concern."""
-
-
 class WTimeoutError(WriteConcernError):
-    """The write concern was not satisfied within `wtimeout`."""
+    """The write concern was not satisfied in time: within `wtimeout`, or within the operation's time limit."""
 
     _is_timeout = True
+
+
+class WriteConcernExecutionTimeout(WTimeoutError, ExecutionTimeout):
+    """The time limit passed on the server while the applied write waited for its write concern."""
 
 
 class WriteError(OperationFailure):

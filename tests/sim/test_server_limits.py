@@ -16,10 +16,10 @@ from motorlite.errors import (
     ExecutionTimeout,
     NetworkTimeout,
     PyMongoError,
-    WriteConcernError,
     WriteConcernExecutionTimeout,
     WriteError,
     WriteExecutionTimeout,
+    WTimeoutError,
 )
 from motorlite.testing.scripted import Hang, Reply, ScriptedDeployment, failure
 from tests.support.clients import one_member
@@ -286,8 +286,8 @@ CONCERN_ERROR: Final = {"n": 1, "writeConcernError": {"code": 50, "errmsg": "wai
     ("write", "reply", "kind", "base", "code"),
     [
         ("insert_one", WRITE_ERROR, WriteExecutionTimeout, WriteError, 50),
-        ("insert_one", CONCERN_ERROR, WriteConcernExecutionTimeout, WriteConcernError, 50),
-        ("find_one_and_delete", CONCERN_ERROR, WriteConcernExecutionTimeout, WriteConcernError, 50),
+        ("insert_one", CONCERN_ERROR, WriteConcernExecutionTimeout, WTimeoutError, 50),
+        ("find_one_and_delete", CONCERN_ERROR, WriteConcernExecutionTimeout, WTimeoutError, 50),
         ("bulk_write", WRITE_ERROR, BulkWriteExecutionTimeout, BulkWriteError, 65),
         ("bulk_write", CONCERN_ERROR, BulkWriteExecutionTimeout, BulkWriteError, 65),
     ],
