@@ -19,6 +19,12 @@ T = TypeVar("T")
 # Seconds that a call computes before it yields to other tasks. Including work that cannot be split (one document, one
 # message), the loop should wait less than 50 ms.
 TURN: Final = 0.01
+# Where other tasks hold the loop for long, short turns help none of them, and a call waits for all of them after each
+# turn. Eight tasks that each parse a file and insert it would all parse before the first one sends anything. So a turn
+# may take a share of the time that the others took when a call yielded, seconds at most; known for so many seconds.
+_SHARE: Final = 0.5
+_LONGEST: Final = 0.1
+_KNOWN_FOR: Final = 5.0
 
 # The error of a call that is refused now, until `refused` raises it.
 _refusal: ContextVar[PyMongoError | None] = ContextVar("motorlite.refusal", default=None)
@@ -65,11 +71,12 @@ class Turns:
     def __init__(self, core: Core, deadline: Deadline) -> None:
         self._core = core
         self._deadline = deadline
-        self._ends_at = core.now() + TURN
+        self.restart()
 
     def restart(self) -> None:
         """Start a new turn, after the call has waited for something."""
-        self._ends_at = self._core.now() + TURN
+        now, (length, known_until) = self._core.now(), self._core.turn
+        self._ends_at = now + (length if now < known_until else TURN)
 
     async def compute(self, slices: Slices[T], *, is_limited: bool = True) -> T:
         """Run a computation and return its result. `is_limited`: stop at the deadline.
@@ -91,9 +98,13 @@ class Turns:
         Raises:
             ExecutionTimeout: The deadline passed.
         """
-        now = self._core.now
-        if now() >= self._ends_at:
-            await self._core.checkpoint()
-            if is_limited and now() >= self._deadline.expires_at:
+        core = self._core
+        ended = core.now()
+        if ended >= self._ends_at:
+            await core.checkpoint()
+            now = core.now()
+            if is_limited and now >= self._deadline.expires_at:
                 raise no_time_left(self._deadline.timeout)
-            self._ends_at = now() + TURN
+            length = max(TURN, min((now - ended) * _SHARE, _LONGEST))
+            core.turn = length, now + _KNOWN_FOR
+            self._ends_at = now + length

@@ -79,6 +79,10 @@ class Core:
     last of these objects is dropped.
     """
 
+    # How long a computation may hold the event loop, in seconds, and the loop time until which that is known
+    # (`_api.turns`).
+    turn: tuple[float, float] = (0.0, -inf)
+
     def __init__(self, options: ClientOptions, dependencies: Dependencies = PRODUCTION) -> None:
         # First, because `__del__` reads it.
         self._runtime: Runtime | None = None

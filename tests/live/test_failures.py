@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 TASKS = 12
-# A silent server is found out within two seconds. With 400 ms, a machine that stood still for that long lost all of them.
+# A silent server is found out within two seconds. With 400 ms, a machine that stood still for that long lost all of
+# them.
 WATCHFUL: dict[str, Any] = {"w": "majority", "connectTimeoutMS": 1000, "heartbeatFrequencyMS": 500}
 # On the server: the first document at once, the next one never.
 STUCK = {"$where": "this._id === 0 || sleep(30000) || true"}

@@ -244,3 +244,35 @@ async def test_restart(core: FakeCore) -> None:
     turns.restart()
     assert await turns.compute(slices()) == "done"
     assert core.checkpoints == 1
+
+
+async def test_turns_are_longer_where_other_tasks_hold_the_loop(core: FakeCore, work: Work) -> None:
+    """Else all tasks that prepare documents would do so before the first one sends them."""
+    checkpoint = core.checkpoint
+
+    async def others() -> None:
+        await checkpoint()
+        core.time += taken
+        work.begin()
+
+    def slices() -> Generator[None, None, None]:
+        for _ in range(COUNT):
+            work.step()
+            yield
+
+    core.checkpoint = others  # type: ignore[method-assign]
+    for taken, longest in ((0.1, 0.05), (10.0, 0.1), (0.01, TURN)):
+        # The first turn goes by what was known before.
+        await Turns(core, NO_DEADLINE).compute(slices())
+        work.longest = 0.0
+        work.begin()
+        await Turns(core, NO_DEADLINE).compute(slices())
+        assert work.longest == pytest.approx(longest, abs=2 * STEP)
+    # The other tasks may have changed since.
+    taken = 10.0
+    await Turns(core, NO_DEADLINE).compute(slices())
+    core.time += 6
+    work.longest, taken = 0.0, 0.0
+    work.begin()
+    await Turns(core, NO_DEADLINE).compute(slices())
+    assert work.longest == pytest.approx(TURN, abs=2 * STEP)
