@@ -261,7 +261,8 @@ async def test_turns_are_longer_where_other_tasks_hold_the_loop(core: FakeCore, 
             yield
 
     core.checkpoint = others  # type: ignore[method-assign]
-    for taken, longest in ((0.1, 0.05), (10.0, 0.1), (0.01, TURN)):
+    for seconds, longest in ((0.1, 0.05), (10.0, 0.1), (0.01, TURN)):
+        taken = seconds
         # The first turn goes by what was known before.
         await Turns(core, NO_DEADLINE).compute(slices())
         work.longest = 0.0
