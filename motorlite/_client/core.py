@@ -212,6 +212,7 @@ class Core:
         self._begin()
         self.limits.choose(chosen.chosen)
         self._is_closed = self._has_lost_loop = False
+        self.turn = type(self).turn  # the clock of another event loop may begin anywhere
 
     def _refuse(self) -> NoReturn:
         raise InvalidOperation(

@@ -168,6 +168,7 @@ if loop is not None:
     loop.run_until_complete(use())
 else:
     call(use)  # the client loses its loop
+client._core.turn = 0.1, float("inf")  # as long as the clock of this loop lasts
 for _ in range(2):
     process = os.fork()
     if not process:
@@ -175,6 +176,7 @@ for _ in range(2):
             # A copy, which shares its selector with the parent's.
             loop.run_until_complete(refused("a loop from before the fork", use()))
         call(use)
+        assert client._core.turn[0] == 0.0, client._core.turn
         grandchild = os.fork()
         if not grandchild:
             call(closing)
