@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
 
 from motorlite.errors import no_time_left
@@ -25,6 +25,8 @@ TURN: Final = 0.01
 _SHARE: Final = 0.5
 _LONGEST: Final = 0.1
 _KNOWN_FOR: Final = 5.0
+# Seconds of a turn while a call waits for the server: it also keeps the call's own message and reply waiting.
+_MEANWHILE: Final = 0.002
 
 # The error of a call that is refused now, until `refused` raises it.
 _refusal: ContextVar[PyMongoError | None] = ContextVar("motorlite.refusal", default=None)
@@ -108,3 +110,30 @@ class Turns:
             length = max(TURN, min((now - ended) * _SHARE, _LONGEST))
             core.turn = length, now + _KNOWN_FOR
             self._ends_at = now + length
+
+
+class Meanwhile:
+    """A context manager: while its block waits for something, a computation goes on in turns, as far as it gets."""
+
+    __slots__ = ("_context", "_core", "_slices")
+
+    def __init__(self, core: Core, slices: Slices[None]) -> None:
+        self._core = core
+        self._slices: Slices[None] | None = slices
+        # User types may be encoded, and their encoders may read context variables.
+        self._context = copy_context()
+
+    def __enter__(self) -> None:
+        self._core.run_soon(self._take_turn)
+
+    def __exit__(self, *_exc: object) -> None:
+        self._slices = None
+
+    def _take_turn(self) -> None:
+        if self._slices is not None and self._context.run(self._compute, self._slices):
+            self._core.run_soon(self._take_turn)
+
+    def _compute(self, slices: Slices[None]) -> bool:
+        """Run slices for one turn. Return whether some are left."""
+        ends_at = self._core.now() + _MEANWHILE
+        return any(self._core.now() >= ends_at for _ in slices)

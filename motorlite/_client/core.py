@@ -119,6 +119,7 @@ class Core:
         self.topology: Topology
         self.executor: Executor
         self.now: Callable[[], float]
+        self.run_soon: Callable[[Callable[[], None]], None]
         self.prefetching: Prefetching
         self.scope_deadline: Callable[[], float]
         cores.add(self)
@@ -268,7 +269,7 @@ class Core:
             polling = DefaultMaxTime(options.default_max_time_namespace, self.limits, self.executor, runtime)
             background.default_max_time = background.host.spawn(polling.run, name="default maxTimeMS")
         self.now, self.prefetching = runtime.now, Prefetching(background.host.spawn, runtime.waiter)
-        self.scope_deadline = runtime.scope_deadline
+        self.run_soon, self.scope_deadline = runtime.run_soon, runtime.scope_deadline
         self._publishers.bind(runtime.now)
 
     def _opener(self, runtime: Runtime, background: Background) -> Callable[[], Callable[[ClientOptions], None] | None]:

@@ -429,7 +429,24 @@ class BulkBatch(Operation["Document | None"]):
             Exception: The first statement cannot be encoded: the error of `bson` or of a user type's codec.
         """
         self._is_prepared = True
-        run, start = self._run, self._start
+        yield from self._encode_from(self._start)
+
+    @property
+    def leaves_work(self) -> bool:
+        """Whether `prepare` has left statements to encode for the next batch."""
+        run = self._run
+        return run.encoded_from + len(run.encoded) < len(run.statements)
+
+    def prepare_next(self) -> Slices[None]:
+        """Encode what the next batch can have, after the first attempt of this one, and before its end."""
+        if self.count:
+            try:
+                yield from self._encode_from(self._start + self.count)
+            except Exception:
+                return  # the next batch raises it, if the bulk write gets that far
+
+    def _encode_from(self, start: int) -> Slices[None]:
+        run = self._run
         if run.encoded_from != start:
             run.encoded, run.encoded_from, run.multis = [], start, []
         encoded, statements = run.encoded, run.statements

@@ -153,6 +153,9 @@ class FakeCore(Core):
         # The clock advances by this much at every reading, which simulates the duration of computations.
         self.time_per_look = 0.0
         self.checkpoints = 0
+        # What is to run in the event loop's next turn.
+        self.soon: list[Callable[[], None]] = []
+        self.run_soon = self.soon.append
         self.scope = inf
         self._is_closed = False
         # The argument of `close`.
@@ -232,6 +235,17 @@ class FakeCore(Core):
         spawned, self.spawned = self.spawned, []
         for run in spawned:
             await run()
+
+    def take_turns(self) -> int:
+        """Let the event loop take turns until nothing is left to run. Return their number."""
+        for number in count():
+            if not self.soon:
+                return number
+            functions = [*self.soon]
+            self.soon.clear()
+            for function in functions:
+                function()
+        raise AssertionError
 
     async def close(self, grace: float = 5.0) -> None:
         self.grace = grace

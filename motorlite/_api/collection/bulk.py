@@ -9,7 +9,7 @@ from motorlite._api.arguments.checks import optional
 from motorlite._api.bulk_write import BulkWrite
 from motorlite._api.collection.base import CollectionBase
 from motorlite._api.collection.documents import collect, take_documents
-from motorlite._api.turns import refused
+from motorlite._api.turns import Meanwhile, refused
 from motorlite._api.typings import DocumentT
 from motorlite._base.arguments import boolean, check_items, converted, mapping
 from motorlite._base.error_documents import has_written
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from bson.raw_bson import RawBSONDocument
 
     from motorlite._api.session import AsyncClientSession
-    from motorlite._operations.bulk import BulkRun
+    from motorlite._operations.bulk import BulkBatch, BulkRun
+    from motorlite._operations.contract import Call
     from motorlite.errors import BulkWriteError
     from motorlite.operations import DeleteMany, DeleteOne, InsertOne, ReplaceOne, UpdateMany, UpdateOne
 
@@ -69,13 +70,21 @@ class CollectionBulkWrite(BulkWrite):
                 max_time_ms=self._limit.remaining(),
                 **self._options,
             )
-            reply = await self._send(batch, self._core.executor.execute)
+            reply = await self._send(batch, self._write)
             if reply is not None:
                 if is_long(reply):
                     await self.turns.compute(merge(result, run, start, reply), is_limited=False)
                 else:
                     result.merge(run, start, reply)
             start += batch.count
+
+    async def _write(self, batch: BulkBatch, call: Call) -> dict[str, Any] | None:
+        write = self._core.executor.execute
+        if not batch.leaves_work:
+            return await write(batch, call)
+        # Else either this process or the server would have nothing to do.
+        with Meanwhile(self._core, batch.prepare_next()):
+            return await write(batch, call)
 
     def _error(self) -> BulkWriteError | None:
         return self._result.error

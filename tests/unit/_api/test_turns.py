@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,7 +12,7 @@ from bson.codec_options import CodecOptions, TypeEncoder, TypeRegistry
 from motorlite import DeleteOne, InsertOne, UpdateOne
 from motorlite._api.turns import TURN, Turns
 from motorlite._base.deadline import NO_DEADLINE
-from motorlite._operations.slices import ITEMS
+from motorlite._operations.slices import ITEMS, MAX_SIZE
 from motorlite.errors import BulkWriteError, ExecutionTimeout
 
 if TYPE_CHECKING:
@@ -167,6 +168,110 @@ async def test_many_upserts_and_a_write_concern_error_are_counted_once(
     assert details["upserted"] == upserted
     assert (details["nUpserted"], details["nMatched"], details["nModified"]) == (ITEMS * 3, COUNT - ITEMS * 3, 7)
     assert details["writeConcernErrors"] == [concern_error]
+
+
+class Number:
+    """Remembers who encodes it, which takes a quarter of a turn."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+CALLER: ContextVar[str] = ContextVar("caller", default="nobody")
+
+
+class Bulky:
+    """Six documents for insert_many, of which two fit into a command."""
+
+    def __init__(self, coll: Collection, core: FakeCore) -> None:
+        self.encoded: list[int] = []
+        self.callers: set[str] = set()
+        self.broken: int | None = None
+        bulky = self
+
+        class Encoder(TypeEncoder):
+            python_type = Number
+
+            def transform_python(self, value: Any) -> Any:
+                core.time += TURN / 4
+                bulky.encoded.append(value.number)
+                bulky.callers.add(CALLER.get())
+                if value.number == bulky.broken:
+                    raise ValueError("broken")
+                return value.number
+
+        self.coll = coll.with_options(codec_options=CodecOptions[Any](type_registry=TypeRegistry([Encoder()])))
+        self.documents = [{"_id": n, "x": Number(n), "s": "x" * (MAX_SIZE * 2 // 5)} for n in range(6)]
+
+
+@pytest.fixture
+def bulky(coll: Collection, core: FakeCore) -> Bulky:
+    return Bulky(coll, core)
+
+
+async def test_the_next_command_is_encoded_while_the_server_executes_one(bulky: Bulky, core: FakeCore) -> None:
+    found: list[list[int]] = []
+
+    def answer(sent: Any) -> dict[str, Any]:
+        before, known = core.time, len(bulky.encoded)
+        turns = core.take_turns()
+        # A document that takes longer than a turn is one by itself.
+        assert core.time - before == pytest.approx(TURN / 4 * (len(bulky.encoded) - known))
+        assert turns >= len(bulky.encoded) - known
+        found.append([*bulky.encoded])
+        return {"ok": 1, "n": sent.operation.count}
+
+    core.reply(answer, answer, answer)
+    CALLER.set("insert_many")
+    result = await bulky.coll.insert_many(bulky.documents)
+    assert result.inserted_ids == [*range(6)]
+    # The third document did not fit into the first command, and so on.
+    assert found == [[*range(5)], [*range(6)], [*range(6)]]
+    assert bulky.callers == {"insert_many"}
+
+
+async def test_a_write_that_failed_encodes_no_more(bulky: Bulky, core: FakeCore) -> None:
+    core.reply({"ok": 1, "n": 0, "writeErrors": [{"index": 0, "code": 11000, "errmsg": "duplicate"}]})
+    with pytest.raises(BulkWriteError):
+        await bulky.coll.insert_many(bulky.documents)
+    assert core.take_turns() == 1
+    assert bulky.encoded == [0, 1, 2]
+
+
+@pytest.mark.parametrize(("most", "broken", "inserted"), [(100_000, 5, 4), (2, 2, 2)])
+async def test_what_cannot_be_encoded_fails_only_the_command_that_has_it(
+    bulky: Bulky, core: FakeCore, monkeypatch: pytest.MonkeyPatch, most: int, broken: int, inserted: int
+) -> None:
+    monkeypatch.setattr("motorlite._operations.bulk.MAX_STATEMENTS", most)
+    bulky.broken = broken
+
+    def answer(sent: Any) -> dict[str, Any]:
+        core.take_turns()
+        assert broken in bulky.encoded or len(core.names) == 1
+        return {"ok": 1, "n": sent.operation.count}
+
+    core.reply(answer, answer, answer)
+    with pytest.raises(ValueError, match="broken") as caught:
+        await bulky.coll.insert_many(bulky.documents)
+    assert core.names == ["insert"] * (inserted // 2)
+    error: Any = caught.value
+    assert error.partial_result.inserted_count == inserted
+
+
+async def test_nothing_is_encoded_twice_before_a_command_is_sent(bulky: Bulky, core: FakeCore) -> None:
+    """While the operation waits for a connection, its statements are not yet taken."""
+    executor = core.executor
+    reply = executor._reply
+
+    async def late(operation: Any, call: Any) -> Any:
+        core.take_turns()
+        assert bulky.encoded == sorted({*bulky.encoded})
+        return await reply(operation, call)
+
+    executor._reply = late  # type: ignore[method-assign]
+    core.reply(*({"ok": 1, "n": 2} for _ in range(3)))
+    await bulky.coll.insert_many(bulky.documents)
+    assert bulky.encoded == [*range(6)]
 
 
 async def test_small_writes_take_one_turn(coll: Collection, core: FakeCore, work: Work) -> None:
