@@ -89,13 +89,16 @@ class LostCursors(Cleanup):
 
     def kill(self, cursor: LostCursor) -> None:
         """Kill `cursor` soon, in one command with the cursors of its collection that are lost until then."""
-        if cursor.pin is not None and (self.is_load_balanced() or not cursor.pin.is_lost):
+        pin = cursor.pin
+        if pin is not None and self.is_load_balanced():
             self._pinned += 1
             self.spawn(self._kill_pinned, cursor, name="kill of a cursor")
             return
+        # A stream of batches ends with its connection, and the cursor with it.
+        is_streaming = pin is not None and not (pin.is_lost or pin.is_usable)
         # The server does not require the cursor's own session here, and endSessions ends the session with its cursors.
         give_back(cursor, self.executor)
-        if self.is_load_balanced():
+        if is_streaming or self.is_load_balanced():
             return
         waiting = self._waiting.get(cursor.address)
         if waiting is None:

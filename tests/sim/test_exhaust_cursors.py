@@ -201,6 +201,22 @@ async def test_a_lost_connection(scene: Scene) -> None:
     assert scene.stats.in_use == 0
 
 
+@pytest.mark.parametrize("answers", [[overloaded()] * 6, [Close()]], ids=["overload", "lost connection"])
+@pytest.mark.parametrize("how", ["close", "drop"])
+async def test_a_kill_that_fails_is_repeated(scene: Scene, answers: list[Answer], how: str) -> None:
+    """Any connection reaches the cursor, which the server kept for ten minutes."""
+    scene.server.on("killCursors", *answers, {})
+    cursor = scene.find()
+    await cursor.next()
+    if how == "close":
+        await cursor.close()
+    del cursor
+    gc.collect()
+    await anyio.sleep(20)
+    assert scene.names() == ["find", *["killCursors"] * (len(answers) + 1)]
+    assert scene.stats.in_use == 0
+
+
 @pytest.mark.parametrize("late", [False, True])
 @pytest.mark.parametrize("point", [1, 2, 3])
 async def test_cancelled_while_it_waits(scene: Scene, point: int, late: bool) -> None:

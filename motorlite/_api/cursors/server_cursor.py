@@ -414,7 +414,8 @@ async def kill(core: Core, cursor: LostCursor, call: Call | None) -> None:
             await core.executor.execute(kill_command(cursor, TimeLimit.DEADLINE), call)
         is_done = True
     except PyMongoError as error:
-        is_done = cursor.pin is not None or is_settled(error)
+        # Behind a load balancer, another attempt would hold the connection.
+        is_done = (cursor.pin is not None and core.options.load_balanced) or is_settled(error)
     finally:
         if is_done:
             give_back(cursor, core.executor)
