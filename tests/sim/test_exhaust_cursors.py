@@ -190,15 +190,18 @@ async def test_a_connection_that_is_lost_before_the_stream_begins(scene: Scene, 
     assert scene.stats.in_use == 0
 
 
-async def test_a_lost_connection(scene: Scene) -> None:
-    scene.server.on("getMore", more(1), Close())
+@pytest.mark.parametrize("answers", [[more(1), Close()], [Close()]], ids=["in the stream", "before it"])
+async def test_a_lost_connection(scene: Scene, answers: list[Answer]) -> None:
+    scene.server.on("getMore", *answers)
     cursor = scene.find()
     with pytest.raises(AutoReconnect):
         await ids(cursor)
-    with pytest.raises(AutoReconnect, match="the connection that the cursor was opened on is lost"):
-        await cursor.next()
-    await cursor.close()
+    assert not cursor.alive, "a program that goes on while it is alive would never end"
     assert scene.stats.in_use == 0
+    with pytest.raises(InvalidOperation, match="the cursor cannot continue"):
+        await cursor.next()
+    await anyio.sleep(1)
+    assert scene.names() == ["find", "getMore", "killCursors"]
 
 
 @pytest.mark.parametrize("answers", [[overloaded()] * 6, [Close()]], ids=["overload", "lost connection"])

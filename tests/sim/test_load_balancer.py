@@ -305,6 +305,19 @@ async def test_a_connection_that_was_lost_meanwhile() -> None:
         await settle()
         with pytest.raises(AutoReconnect):
             await cursor.to_list()
+        assert not cursor.alive, "a program that goes on while it is alive would never end"
+        await cursor.close()
+        assert subject.stats.in_use == 0
+
+
+@pytest.mark.parametrize("answer", [failure(18), overloaded(), Close()], ids=["refused", "overload", "lost"])
+async def test_a_connection_that_is_lost_as_it_authenticates_again(answer: Any) -> None:
+    async with balanced(authMechanism="MONGODB-X509", tls=True) as subject:
+        subject.one.on("authenticate", {"ok": 1}, answer)
+        cursor = await subject.opened(getMore=(failure(391), MORE))
+        with pytest.raises((OperationFailure, AutoReconnect)):
+            await cursor.to_list()
+        assert not cursor.alive
         await cursor.close()
         assert subject.stats.in_use == 0
 

@@ -194,9 +194,14 @@ class ServerCursor(Generic[DocumentT]):
         if pin is not None:
             pin.release()
 
+    @property
+    def _is_cut_off(self) -> bool:
+        """Whether the connection for all commands of the cursor is lost, so that no further getMore can be sent."""
+        return self._pin is not None and self._pin.is_lost
+
     def _unpin_lost(self) -> None:
         """Release the connection of an exhaust cursor if it is lost: any other one reaches the cursor, to kill it."""
-        if self._pin is not None and self._pin.is_lost and not self._core.options.load_balanced:
+        if self._is_cut_off and not self._core.options.load_balanced:
             self._unpin()
 
     def _batch_size(self) -> int:
@@ -330,7 +335,7 @@ class ServerCursor(Generic[DocumentT]):
         if isinstance(error, OperationFailure) and error.code in _CLOSED_ON_SERVER:
             self.cursor_id = 0
             self._release()
-        elif not (isinstance(error, PyMongoError) and was_not_executed(error)):
+        elif not (isinstance(error, PyMongoError) and was_not_executed(error)) or self._is_cut_off:
             self._failure = detached(error)
             self._unpin_lost()
             is_bound = self._pin is not None and self._core.options.load_balanced
