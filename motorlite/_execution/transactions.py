@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from motorlite._base.error_documents import (
     MAX_TIME_MS_EXPIRED,
+    REAUTHENTICATION_REQUIRED,
     RETRYABLE_WRITE,
     RETRYABLE_WRITE_CODES,
     SYSTEM_OVERLOADED,
@@ -94,6 +95,15 @@ def _leaves_unknown(error: PyMongoError) -> bool:
     return code == MAX_TIME_MS_EXPIRED or code in RETRYABLE_WRITE_CODES
 
 
+def _was_refused(failure: Failure) -> bool:
+    """Whether no server began to carry out a command: it was rejected, or the connection failed before it was written.
+
+    A server that requires authentication again rejects it too, whether the authentication then fails or not.
+    """
+    is_unauthenticated = error_code(failure.error) == REAUTHENTICATION_REQUIRED
+    return was_rejected(failure) or is_unauthenticated or not failure.reached_server
+
+
 def _is_network_error(error: PyMongoError) -> bool:
     """Whether a command did not get the reply of a server, so that the transaction cannot go on.
 
@@ -142,7 +152,16 @@ def part_of(operation: Operation[Any], session: Session, open_transactions: set[
 class Part:
     """One operation's part in a transaction. It ends with `leave`."""
 
-    __slots__ = ("_may_be_committed", "_needed_majority", "_open", "_session", "_transaction", "is_first", "operation")
+    __slots__ = (
+        "_is_sent",
+        "_may_be_committed",
+        "_needed_majority",
+        "_open",
+        "_session",
+        "_transaction",
+        "is_first",
+        "operation",
+    )
 
     def __init__(
         self, session: Session, transaction: Transaction, operation: Operation[Any], open_transactions: set[Session]
@@ -159,6 +178,8 @@ class Part:
         # `needs_majority` and `may_be_committed` of the transaction before the newest attempt to commit it.
         self._needed_majority = transaction.needs_majority
         self._may_be_committed = transaction.may_be_committed
+        # Whether the newest attempt has got as far as sending a commit.
+        self._is_sent = False
 
     # --- an attempt ---
 
@@ -205,6 +226,7 @@ class Part:
             raise InvalidOperation("the transaction was aborted while the operation waited; it was not sent")
         if self.operation.ends is TransactionEnd.COMMIT:
             transaction.commits_sent += 1
+            self._is_sent = True
             self._needed_majority, transaction.needs_majority = transaction.needs_majority, True
             self._may_be_committed, transaction.may_be_committed = transaction.may_be_committed, True
         elif self.is_first:
@@ -249,8 +271,9 @@ class Part:
                 self._may_be_committed = False
             elif may_have_been_executed(failure, self.operation):
                 self._may_be_committed = True
-            elif failure.reached_server and was_rejected(failure):
+            elif self._is_sent and _was_refused(failure):
                 self._transaction.commits_rejected += 1
+            self._is_sent = False
             self._transaction.may_be_committed = self._may_be_committed
             if failure.has_label(UNKNOWN_COMMIT_RESULT) or failure.has_label(TRANSIENT_TRANSACTION):
                 self._unpin()

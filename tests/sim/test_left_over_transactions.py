@@ -14,7 +14,7 @@ import pytest
 from motorlite.errors import InvalidOperation, OperationFailure, PyMongoError
 from motorlite.overload import WaitQueue
 from motorlite.testing.scripted import Close, Hang, Reply, ScriptedDeployment, failure
-from tests.support.core import OVERLOADED
+from tests.support.core import OVERLOADED, replica_set
 from tests.support.transactions import PLACES, Subject, in_a_transaction, in_use, subject
 
 if TYPE_CHECKING:
@@ -287,6 +287,27 @@ async def test_a_commit_that_overloaded_servers_rejected(place: str, then: str) 
             await session.end_session()
         await anyio.sleep(3)
         assert it.ends() == [*commits, ("commitTransaction" if then == "commit" else "abortTransaction", 1)]
+
+
+@pytest.mark.parametrize(
+    ("answers", "commits"),
+    [([failure(18)], 1), ([OVERLOADED], 1), ([Close(), Close()], 1), ([{"ok": 1}], 2)],
+    ids=["refused", "overload", "lost", "refused a second time"],
+)
+async def test_a_commit_that_was_not_authenticated_again(answers: list[Answer], commits: int) -> None:
+    """The server did not begin to commit, and kept the transaction open for a minute."""
+    options: dict[str, Any] = {"authMechanism": "MONGODB-X509", "tls": True, "retry_budget": 0}
+    deployment = replica_set()
+    deployment["a:1"].on("authenticate", {"ok": 1}, *answers, {"ok": 1})
+    async with leaving(deployment, **options) as it:
+        it.server.on("commitTransaction", failure(391))
+        session = it.client.start_session()
+        with pytest.raises(PyMongoError) as raised:
+            await in_a_transaction(session, "block", it.insert)
+        assert not raised.value.may_have_been_executed
+        await session.end_session()
+        await anyio.sleep(3)
+        assert it.ends() == [*[("commitTransaction", 1)] * commits, ("abortTransaction", 1)]
 
 
 @pytest.mark.parametrize("unknown", [failure(6, "RetryableWriteError"), Close()], ids=["answered", "lost"])
