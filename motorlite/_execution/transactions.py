@@ -159,6 +159,7 @@ class Part:
         "_open",
         "_session",
         "_transaction",
+        "_was_cut_off",
         "is_first",
         "operation",
     )
@@ -180,6 +181,8 @@ class Part:
         self._may_be_committed = transaction.may_be_committed
         # Whether the newest attempt has got as far as sending a commit.
         self._is_sent = False
+        # Whether the newest attempt failed because the transaction cannot go on.
+        self._was_cut_off = False
 
     # --- an attempt ---
 
@@ -280,11 +283,18 @@ class Part:
         elif isinstance(decision, Again):
             if self.is_first:
                 self._unpin()  # nothing has begun, so the retry may go elsewhere
-        elif decision.failure.has_label(TRANSIENT_TRANSACTION):
+        elif failure.has_label(TRANSIENT_TRANSACTION) or decision.failure.has_label(TRANSIENT_TRANSACTION):
+            self._was_cut_off = True
             self._unpin()
 
     def describe(self, error: PyMongoError) -> None:
-        """Note in the error that ends the operation whether the transaction may have been committed."""
+        """Note in the error that ends the operation what has become of the transaction.
+
+        That is whether it may have been committed, and whether it can only be repeated as a whole: the error may be
+        that of an earlier attempt, which did not know yet.
+        """
+        if self._was_cut_off:
+            error._add_error_label(TRANSIENT_TRANSACTION)
         if self.operation.ends is TransactionEnd.COMMIT and not isinstance(error, WriteConcernError):
             error.may_have_been_executed = self._may_be_committed
             if self._may_be_committed:

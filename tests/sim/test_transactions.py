@@ -22,6 +22,7 @@ from motorlite.errors import (
     ConnectionFailure,
     InvalidOperation,
     NetworkTimeout,
+    OperationFailure,
     PoolClearedError,
     PyMongoError,
     RateLimitError,
@@ -844,6 +845,47 @@ async def test_the_connection_is_lost_between_two_operations() -> None:
         assert in_use(it.client) == 0
         await it.session.abort_transaction()
         assert it.names[-1] == "abortTransaction"
+
+
+async def test_the_connection_is_lost_after_a_rejection() -> None:
+    """The error is that of the server, but the transaction cannot go on: `with_transaction` executes it again."""
+    async with balanced() as it:
+        it.on("update", OVERLOADED)
+        times: list[float] = []
+
+        async def work(session: AsyncClientSession[Any]) -> None:
+            times.append(anyio.current_time())
+            await it.insert(session)
+            await it.coll.update_one({}, {"$set": {"a": 1}}, session=session)
+
+        async def lose() -> None:
+            await anyio.sleep(0.05)  # in the first backoff
+            it.on("update", {"n": 1, "nModified": 1})
+            for service in it.deployment.services:
+                service.drop_connections()
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(lose)
+            await it.session.with_transaction(work)
+        assert len(times) == 2
+        assert it.names == ["insert", "update", "abortTransaction", "insert", "update", "commitTransaction"]
+
+
+async def test_a_server_that_is_not_found_after_a_rejection() -> None:
+    async with subject(serverSelectionTimeoutMS=500) as it:
+        await it.begin()
+        it.server.on("insert", OVERLOADED)
+
+        async def stop() -> None:
+            await anyio.sleep(0.05)
+            it.server.is_down = True
+            it.server.drop_connections()
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(stop)
+            error = await it.fails()
+        assert isinstance(error, OperationFailure)
+        assert error.error_labels == {"SystemOverloadedError", "RetryableError", TRANSIENT}
 
 
 async def test_a_cancelled_operation_closes_the_connection() -> None:
