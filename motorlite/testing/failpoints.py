@@ -67,7 +67,7 @@ def fail_command(
         error_code: Answer with this error instead of executing the command.
         error_labels: The labels of that error; None: the server's default labels; an empty sequence: no labels.
         times: Fail only this many matching commands.
-        skip: Let this many matching commands pass first (with or without `times`).
+        skip: Let this many matching commands pass first, and fail all others.
         probability: Fail each matching command with this probability, between 0 and 1.
         close_connection: Close the connection instead of answering.
         block_ms: Wait this many milliseconds before any other effect, or before executing the command.
@@ -82,7 +82,7 @@ def fail_command(
 
     Raises:
         TypeError: `commands` is a text: its letters would be the commands.
-        ValueError: there is no effect, or `probability` is combined with `times` or `skip`.
+        ValueError: there is no effect, or two of `times`, `skip` and `probability` are combined.
     """
     check_items("commands", commands, "a list of names of commands")
     names = list(commands)
@@ -147,15 +147,10 @@ def off(name: str = "failCommand") -> dict[str, Any]:
 
 
 def _mode(times: int | None, skip: int | None, probability: float | None) -> str | dict[str, Any]:
-    counted: dict[str, Any] = {}
-    if times is not None:
-        counted["times"] = times
-    if skip is not None:
-        counted["skip"] = skip
-    if probability is None:
-        return counted or "alwaysOn"
-    if counted:
-        raise ValueError("probability cannot be combined with times or skip")
-    if not 0 <= probability <= 1:
+    modes = {"times": times, "skip": skip, "activationProbability": probability}
+    chosen: dict[str, Any] = {name: value for name, value in modes.items() if value is not None}
+    if len(chosen) > 1:
+        raise ValueError("times, skip and probability cannot be combined: the server would ignore all but one of them")
+    if probability is not None and not 0 <= probability <= 1:
         raise ValueError(f"probability must be between 0 and 1, not {probability!r}")
-    return {"activationProbability": probability}
+    return chosen or "alwaysOn"

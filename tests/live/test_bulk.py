@@ -15,6 +15,7 @@ from tests.support.clients import make_client
 from tests.support.events import Recorder
 
 if TYPE_CHECKING:
+    from motorlite.monitoring import CommandFailedEvent
     from motorlite.testing import LocalServer
     from tests.live.conftest import Fail
     from tests.live.oracle import Oracle
@@ -216,15 +217,20 @@ async def test_a_document_of_16_mib_fits_and_one_byte_more_does_not(
 async def test_a_lost_connection_in_a_later_batch_writes_nothing_twice(
     replica_set: LocalServer, database_name: str, fail: Fail
 ) -> None:
-    async with make_client(replica_set) as client:
+    record = Recorder()
+
+    def end(_event: CommandFailedEvent) -> None:
+        replica_set.command(failpoints.off())
+
+    record.on_failure = end
+    async with make_client(replica_set, event_listeners=[record]) as client:
         collection = client[database_name].c
         await collection.insert_one({"_id": 1, "n": 0})
         namespace = f"{database_name}.c"
-        fail(
-            replica_set,
-            failpoints.fail_command(["update"], close_connection=True, times=1, skip=1, namespace=namespace),
-        )
+        record.clear()
+        fail(replica_set, failpoints.fail_command(["update"], close_connection=True, skip=1, namespace=namespace))
         increment = UpdateOne({"_id": 1}, {"$inc": {"n": 1}})
         result = await collection.bulk_write([increment, InsertOne({"_id": 2}), increment, increment])
         assert result.modified_count == 3
+        assert record.names == ["update", "insert", "update", "update"]
         assert await collection.find_one({"_id": 1}) == {"_id": 1, "n": 3}

@@ -13,7 +13,6 @@ def test_every_effect_and_filter_is_in_the_document() -> None:
         error_code=462,
         error_labels=["RetryableError"],
         times=3,
-        skip=1,
         close_connection=True,
         block_ms=250,
         app_name="one",
@@ -22,7 +21,7 @@ def test_every_effect_and_filter_is_in_the_document() -> None:
     )
     assert document == {
         "configureFailPoint": "failCommand",
-        "mode": {"times": 3, "skip": 1},
+        "mode": {"times": 3},
         "data": {
             "failCommands": ["find", "getMore"],
             "errorCode": 462,
@@ -41,6 +40,7 @@ def test_the_command_name_comes_first_and_nothing_is_sent_that_was_not_asked_for
     document = failpoints.fail_command(["ping"], error_code=1)
     assert next(iter(document)) == "configureFailPoint"
     assert document["mode"] == "alwaysOn"
+    assert failpoints.fail_command(["ping"], error_code=1, skip=2)["mode"] == {"skip": 2}
     assert document["data"] == {"failCommands": ["ping"], "errorCode": 1}
     # No labels is different from the server's choice.
     assert failpoints.fail_command(["ping"], error_code=91, error_labels=())["data"]["errorLabels"] == []
@@ -56,6 +56,8 @@ def test_the_command_name_comes_first_and_nothing_is_sent_that_was_not_asked_for
         ({"commands": ["find"], "namespace": "a.b"}, "name an effect"),
         ({"commands": ["find"], "error_code": 1, "probability": 1.5}, "between 0 and 1"),
         ({"commands": ["find"], "error_code": 1, "probability": 0.5, "times": 1}, "cannot be combined"),
+        # The server would fail the first command.
+        ({"commands": ["find"], "error_code": 1, "times": 1, "skip": 1}, "cannot be combined"),
     ],
 )
 def test_what_makes_no_sense_is_refused(arguments: dict[str, Any], message: str) -> None:
