@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bson.dbref import DBRef
 
-from motorlite._base.error_documents import CURSOR_NOT_FOUND, RESUMABLE_CHANGE_STREAM, RESUMABLE_CODES
+from motorlite._base.error_documents import (
+    CURSOR_NOT_FOUND,
+    RESUMABLE_CHANGE_STREAM,
+    RESUMABLE_CODES,
+    SYSTEM_OVERLOADED,
+)
 from motorlite._base.wire_versions import V4_4
 from motorlite._operations.cursors import GetMore
 from motorlite._operations.reads import Aggregate
@@ -63,6 +68,9 @@ class WatchMore(GetMore):
     """
 
     __slots__ = ()
+
+    # The stream resumes on another server, also where this one is lost after it rejected an attempt.
+    waits_for_server = False
 
     def parse(self, reply: Document) -> CursorReply:
         found = super().parse(reply)
@@ -164,13 +172,17 @@ class Position:
         return True
 
 
-def is_resumable(error: PyMongoError, wire_version: int) -> bool:
+def is_resumable(error: PyMongoError, wire_version: int, *, is_server_known: bool = True) -> bool:
     """Whether a change stream whose getMore failed with `error` continues on a new cursor.
 
     Args:
         error: The error.
         wire_version: That of the server that opened the cursor.
+        is_server_known: Whether that server is available, as far as the client knows.
     """
+    if not is_server_known and error.has_error_label(SYSTEM_OVERLOADED):
+        # The error is that of an attempt before the one that did not find the server, which could be resumed.
+        return True
     code = error_code(error)
     if not error.reached_server or (code is None and not isinstance(error, OperationFailure)):
         # Not the answer of a server to the getMore. What the client itself refused says nothing about the cursor.

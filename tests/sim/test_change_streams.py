@@ -194,6 +194,30 @@ async def test_a_primary_that_was_lost_between_two_steps_is_not_waited_for() -> 
             assert not it.deployment["b:1"].commands("getMore")
 
 
+@pytest.mark.parametrize("options", [{}, {"timeoutMS": 10_000}], ids=["no limit", "limit"])
+async def test_a_primary_that_is_lost_after_it_rejected_a_getmore_is_not_waited_for(options: dict[str, Any]) -> None:
+    """It waited for the server selection timeout, and then raised the error of the overloaded server."""
+    log = ChangeLog(2)
+    async with watched(log, members=3, heartbeatFrequencyMS=500, **options) as it:
+        a = it.deployment["a:1"]
+        async with it.watch(resume_after=token(0)) as stream, anyio.create_task_group() as group:
+            await stream.to_list()
+            a.on("getMore", overloaded())
+
+            async def fail_over() -> None:
+                await anyio.sleep(0.05)  # in the first backoff
+                a.is_down = True
+                a.drop_connections()
+                log.length = 3
+                it.deployment.step_down("b:1")
+
+            group.start_soon(fail_over)
+            before = anyio.current_time()
+            assert numbers([await stream.next()]) == [3]
+            assert anyio.current_time() - before < 2
+            assert len(log.stages) == 2
+
+
 async def test_reading_that_fails_again_and_again_does_not_flood_the_server() -> None:
     """Pauses grow; closing the client ends one."""
     async with watched() as it, anyio.create_task_group() as group:

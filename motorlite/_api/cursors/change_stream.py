@@ -88,7 +88,7 @@ class ChangeStreamCursor(ServerCursor[DocumentT]):
     def _learn_failure(self, error: BaseException) -> None:
         self.may_resume = False
         if isinstance(error, PyMongoError):
-            self.may_resume = is_resumable(error, self._wire_version)
+            self.may_resume = is_resumable(error, self._wire_version, is_server_known=self.is_reachable)
             can_continue = self.may_resume or error.timeout or isinstance(error, AutoReconnect)
             if error_code(error) == CURSOR_NOT_FOUND:
                 self.cursor_id = 0
