@@ -172,16 +172,16 @@ class Position:
         return True
 
 
-def is_resumable(error: PyMongoError, wire_version: int, *, is_server_known: bool = True) -> bool:
+def is_resumable(error: PyMongoError, wire_version: int, *, is_reachable: bool = True) -> bool:
     """Whether a change stream whose getMore failed with `error` continues on a new cursor.
 
     Args:
         error: The error.
         wire_version: That of the server that opened the cursor.
-        is_server_known: Whether that server is available, as far as the client knows.
+        is_reachable: Whether another getMore could be sent to that server.
     """
-    if not is_server_known and error.has_error_label(SYSTEM_OVERLOADED):
-        # The error is that of an attempt before the one that did not find the server, which could be resumed.
+    if not is_reachable and error.has_error_label(SYSTEM_OVERLOADED):
+        # The error is that of an attempt before the one that did not reach the server.
         return True
     code = error_code(error)
     if not error.reached_server or (code is None and not isinstance(error, OperationFailure)):

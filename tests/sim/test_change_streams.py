@@ -218,6 +218,26 @@ async def test_a_primary_that_is_lost_after_it_rejected_a_getmore_is_not_waited_
             assert len(log.stages) == 2
 
 
+async def test_a_connection_that_is_lost_after_a_getmore_was_rejected_on_it() -> None:
+    """Behind a load balancer, no other connection reaches the cursor."""
+    log = ChangeLog(2)
+    async with watched(log, services=1) as it:
+        async with it.watch(resume_after=token(0)) as stream, anyio.create_task_group() as group:
+            await stream.to_list()
+            it.server.on("getMore", overloaded(), log.get_more)
+
+            async def lose() -> None:
+                await anyio.sleep(0.05)  # in the first backoff
+                log.length = 3
+                it.server.drop_connections()
+
+            group.start_soon(lose)
+            assert numbers([await stream.next()]) == [3]
+            assert len(log.stages) == 2
+        await it.settle()
+        assert it.in_use() == 0
+
+
 async def test_reading_that_fails_again_and_again_does_not_flood_the_server() -> None:
     """Pauses grow; closing the client ends one."""
     async with watched() as it, anyio.create_task_group() as group:

@@ -68,8 +68,8 @@ class ChangeStreamCursor(ServerCursor[DocumentT]):
 
     @property
     def is_reachable(self) -> bool:
-        """Whether its server is known. Otherwise a getMore would wait for that very server to return."""
-        return self._core.is_known(self.address)
+        """Whether a getMore can be sent: its server is known, and the connection that it may need is not lost."""
+        return self._core.is_known(self.address) and not self._is_cut_off
 
     @property
     def can_continue(self) -> bool:
@@ -88,7 +88,7 @@ class ChangeStreamCursor(ServerCursor[DocumentT]):
     def _learn_failure(self, error: BaseException) -> None:
         self.may_resume = False
         if isinstance(error, PyMongoError):
-            self.may_resume = is_resumable(error, self._wire_version, is_server_known=self.is_reachable)
+            self.may_resume = is_resumable(error, self._wire_version, is_reachable=self.is_reachable)
             can_continue = self.may_resume or error.timeout or isinstance(error, AutoReconnect)
             if error_code(error) == CURSOR_NOT_FOUND:
                 self.cursor_id = 0

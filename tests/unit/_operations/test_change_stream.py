@@ -152,13 +152,13 @@ class TestResumable:
     def test_a_server_that_cannot_be_selected(self) -> None:
         assert is_resumable(ServerSelectionTimeoutError("none"), 25)
 
-    @pytest.mark.parametrize("is_server_known", [True, False])
-    def test_a_server_that_is_lost_after_it_rejected_a_getmore(self, is_server_known: bool) -> None:
+    @pytest.mark.parametrize("is_reachable", [True, False])
+    def test_a_server_that_is_lost_after_it_rejected_a_getmore(self, is_reachable: bool) -> None:
         for labels in (["SystemOverloadedError", "RetryableError"], ["SystemOverloadedError"], []):
             error = error_from_reply({"ok": 0, "code": 462, "errmsg": "", "errorLabels": labels}, 25)
             error.reached_server = True
-            resumes = bool(labels) and not is_server_known
-            assert is_resumable(error, 25, is_server_known=is_server_known) is resumes
+            resumes = bool(labels) and not is_reachable
+            assert is_resumable(error, 25, is_reachable=is_reachable) is resumes
 
     def test_an_error_of_the_handshake_for_a_getmore(self) -> None:
         assert is_resumable(NotPrimaryError("no", {"code": 91}), 25)
