@@ -9,7 +9,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from motorlite._base.deadline import Deadline
-from motorlite._base.error_documents import RETRYABLE_WRITE, SYSTEM_OVERLOADED
+from motorlite._base.error_documents import REAUTHENTICATION_REQUIRED, RETRYABLE, RETRYABLE_WRITE, SYSTEM_OVERLOADED
 from motorlite._operations.contract import Call, TimeLimit
 from motorlite._operations.cursors import KillCursors, LostCursor, opened_by
 from motorlite.errors import InvalidOperation, OperationFailure, PyMongoError
@@ -34,6 +34,8 @@ R = TypeVar("R")
 LIMIT: Final = 10.0
 # Seconds between attempts. After the last one, the server's own limit closes the cursors.
 PAUSES: Final = (1.0, 2.0, 4.0, 8.0)
+# Labels of the server's errors after which another command may succeed.
+_PASSING: Final = (SYSTEM_OVERLOADED, RETRYABLE)
 
 
 def kill_command(cursor: LostCursor, time_limit: TimeLimit = TimeLimit.OMIT) -> KillCursors:
@@ -154,7 +156,9 @@ class LostCursors(Cleanup):
 def is_settled(error: PyMongoError) -> bool:
     """Whether another killCursors would end the same way: the server refused it, or the client is closed."""
     if isinstance(error, OperationFailure):
-        return error.reached_server and not error.timeout and not error.has_error_label(SYSTEM_OVERLOADED)
+        # It did nothing, for now: it is overloaded, says itself that a retry is safe, or requires authentication.
+        is_passing = error.code == REAUTHENTICATION_REQUIRED or any(map(error.has_error_label, _PASSING))
+        return error.reached_server and not error.timeout and not is_passing
     return isinstance(error, InvalidOperation)
 
 

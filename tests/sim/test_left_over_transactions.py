@@ -14,7 +14,7 @@ import pytest
 from motorlite.errors import InvalidOperation, OperationFailure, PyMongoError
 from motorlite.overload import WaitQueue
 from motorlite.testing.scripted import Close, Hang, Reply, ScriptedDeployment, failure
-from tests.support.core import OVERLOADED, replica_set
+from tests.support.core import OVERLOADED, RETRYABLE_ONLY, replica_set
 from tests.support.transactions import PLACES, Subject, in_a_transaction, in_use, subject
 
 if TYPE_CHECKING:
@@ -357,8 +357,14 @@ async def test_a_commit_that_is_cancelled_in_the_backoff_after_a_rejection(it: L
 @pytest.mark.parametrize("how", ["call", "block", "session", "cancelled"])
 @pytest.mark.parametrize(
     "answers",
-    [[OVERLOADED] * 6, [Close()] * 2, [failure(6, "RetryableWriteError")] * 2],
-    ids=["overloaded", "closed", "unreachable"],
+    [
+        [OVERLOADED] * 6,
+        [RETRYABLE_ONLY] * 6,
+        [failure(391)],
+        [Close()] * 2,
+        [failure(6, "RetryableWriteError")] * 2,
+    ],
+    ids=["overloaded", "retryable", "not authenticated", "closed", "unreachable"],
 )
 async def test_an_abort_that_fails_is_repeated(it: Leaving, answers: list[Answer], how: str) -> None:
     it.server.on("abortTransaction", *answers, {})

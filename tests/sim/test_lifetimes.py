@@ -288,6 +288,18 @@ class TestLostCursors:
             await anyio.sleep(1)
             assert len(server.times("killCursors")) == 5, "what is lost later is killed all the same"
 
+    @pytest.mark.parametrize(
+        "answer", [failure(462, "RetryableError"), failure(391)], ids=["retryable", "reauthenticate"]
+    )
+    async def test_it_is_tried_again_after_a_passing_refusal(self, answer: Any) -> None:
+        deployment, server = deployment_of(0)
+        server.on("find", FIRST)
+        server.on("killCursors", answer, {})
+        async with scripted_client(deployment, maxAdaptiveRetries=0) as client:
+            await client.db.coll.find()
+            await anyio.sleep(100)
+            assert len(server.times("killCursors")) == 2
+
     async def test_a_server_that_is_gone_is_given_up(self) -> None:
         deployment, server = deployment_of(0)
         server.on("find", FIRST)
