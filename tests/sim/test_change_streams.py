@@ -95,10 +95,11 @@ async def test_an_overloaded_server_gets_more_attempts_at_opening_and_reading() 
         assert it.client.stats().retries["overload"] == 10
 
 
-async def test_a_stream_whose_getmore_was_shed_too_often_continues_where_it_was() -> None:
+@pytest.mark.parametrize("answer", [overloaded(), failure(462, "RetryableError")], ids=["overload", "retryable"])
+async def test_a_stream_whose_getmore_was_shed_too_often_continues_where_it_was(answer: Answer) -> None:
     log = ChangeLog(3)
     async with watched(log) as it:
-        it.server.on("getMore", *[overloaded()] * 6, log.get_more)
+        it.server.on("getMore", *[answer] * 6, log.get_more)
         async with it.watch(resume_after=token(0)) as stream:
             assert numbers([await stream.next(), await stream.next()]) == [1, 2]
             with pytest.raises(OperationFailure) as caught:

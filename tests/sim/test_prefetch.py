@@ -188,8 +188,9 @@ async def test_overload_is_retried_in_the_background(scene: Scene) -> None:
     assert anyio.current_time() - began == pytest.approx(0.6)
 
 
-async def test_what_was_not_executed_may_be_tried_again(scene: Scene) -> None:
-    scene.server.on("getMore", *[overloaded()] * 6, LAST)
+@pytest.mark.parametrize("answer", [overloaded(), failure(462, "RetryableError")], ids=["overload", "retryable"])
+async def test_what_was_not_executed_may_be_tried_again(scene: Scene, answer: Any) -> None:
+    scene.server.on("getMore", *[answer] * 6, LAST)
     cursor = scene.find()
     with pytest.raises(OperationFailure):
         await ids(cursor)

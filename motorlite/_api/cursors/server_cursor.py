@@ -12,7 +12,7 @@ from motorlite._api.call_options import effective
 from motorlite._api.session import state_of
 from motorlite._api.turns import give_way
 from motorlite._api.typings import DocumentT
-from motorlite._base.error_documents import SYSTEM_OVERLOADED
+from motorlite._base.error_documents import RETRYABLE, SYSTEM_OVERLOADED
 from motorlite._base.values import EncodedDocuments
 from motorlite._client.leftovers import give_back, is_settled, kill_command
 from motorlite._client.prefetch import Prefetch, in_background
@@ -429,11 +429,11 @@ async def kill(core: Core, cursor: LostCursor, call: Call | None) -> None:
 
 
 def was_not_executed(error: PyMongoError) -> bool:
-    """Whether a failed getMore left the cursor's position unchanged: it reached no server, or was shed by overload.
+    """Whether a failed getMore left the cursor's position unchanged: it reached no server, or a server rejected it.
 
     A getMore may be sent again only after it changed nothing. So it changed nothing if it ended while another attempt
     was in question.
     """
-    if not error.reached_server or error.has_error_label(SYSTEM_OVERLOADED):
+    if not error.reached_server or error.has_error_label(SYSTEM_OVERLOADED) or error.has_error_label(RETRYABLE):
         return True
     return error.phase in _BETWEEN_ATTEMPTS or isinstance(error, InvalidOperation | RetryStrategyError)
