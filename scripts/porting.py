@@ -97,6 +97,7 @@ class Facts:
                     self.missing[path] = self._row(lost[path]).text
                 elif not isinstance(value_at(path), types.ModuleType):
                     self.names[path] = f"{ours}.{name}"
+            self._find_imported_names(theirs, ours)
         # No name of an API, and read by many.
         self.names["pymongo.__version__"] = "motorlite.__version__"
         # Modules that are not compared export names of those that are: ``pymongo.collection.ReturnDocument``.
@@ -115,6 +116,16 @@ class Facts:
                     self.names[f"{module}.{name}"] = ours
         self.names |= {path: self.motor.classes[kind] for path, kind in motor_api.motors_classes(self.motor)}
         self.missing |= self.motor.missing
+
+    def _find_imported_names(self, theirs: str, ours: str) -> None:
+        """Programs also import from a module what it imports itself: ``pymongo.errors.InvalidDocument`` is bson's."""
+        here = importlib.import_module(ours)
+        for name in vars(importlib.import_module(theirs)):
+            path = f"{theirs}.{name}"
+            if path in self.names or path in self.missing or name not in here.__all__:
+                continue
+            if not isinstance(getattr(here, name), types.ModuleType):
+                self.names[path] = f"{ours}.{name}"
 
     def members(self, origin: str, what: str) -> dict[str, str]:
         """What differs in this way, as ``Class.member``, and what to write."""

@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 # The packages that a program is ported from.
 PACKAGES: Final = ("pymongo", "motor", "gridfs")
 _SYNCHRONOUS: Final = "motorlite is asynchronous only"
-# Where the classes are whose objects may be PyMongo's.
+# Where the classes are whose objects may be PyMongo's. (InvalidDocument is bson's, and the same in both.)
 _VALUES: Final = tuple(
     f"motorlite.{name}."
     for name in (
-        *("client_session.TransactionOptions", "collation", "driver_info", "operations", "read_concern"),
-        *("read_preferences", "server_api", "write_concern"),
+        *("client_session.TransactionOptions", "collation", "driver_info", "errors.InvalidDocument", "operations"),
+        *("read_concern", "read_preferences", "server_api", "write_concern"),
     )
 )
 # The same in the package itself, and constants.

@@ -50,6 +50,10 @@ def test_every_class_is_followed_under_all_its_names() -> None:
         ("pymongo.errors", "motorlite.errors"),
         ("pymongo.ReadPreference.PRIMARY", "motorlite.ReadPreference.PRIMARY"),
         ("pymongo.mongo_client.ReadPreference", "motorlite.ReadPreference"),
+        # Names that a module imports itself.
+        ("pymongo.errors.InvalidDocument", "motorlite.errors.InvalidDocument"),
+        ("pymongo.asynchronous.database.AsyncCollection", "motorlite.AsyncCollection"),
+        ("pymongo.client_options.PoolOptions", "motorlite.client_options.PoolOptions"),
         ("motor", "motorlite"),
         ("app.types.AsyncIOMotorClient", "motorlite.AsyncMongoClient"),
     ],

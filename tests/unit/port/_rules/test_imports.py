@@ -248,7 +248,7 @@ def test_both_clients_in_one_file() -> None:
     before = """\
         import pymongo
         from pymongo import AsyncMongoClient, MongoClient, UpdateOne
-        from pymongo.errors import AutoReconnect
+        from pymongo.errors import AutoReconnect, InvalidDocument
         pymongo.MongoClient
         pymongo.AsyncMongoClient
         pymongo.ASCENDING
@@ -257,7 +257,8 @@ def test_both_clients_in_one_file() -> None:
     assert text == (
         "import pymongo\nimport motorlite\n"
         "from motorlite import AsyncMongoClient\nfrom pymongo import MongoClient, UpdateOne\n"
-        "from pymongo.errors import AutoReconnect\npymongo.MongoClient\nmotorlite.AsyncMongoClient\npymongo.ASCENDING\n"
+        "from pymongo.errors import AutoReconnect, InvalidDocument\n"
+        "pymongo.MongoClient\nmotorlite.AsyncMongoClient\npymongo.ASCENDING\n"
     )
     (by_hand,) = (line for line in lines if "by hand" in line)
     assert "motorlite.errors.AutoReconnect and pymongo.errors.AutoReconnect" in by_hand
