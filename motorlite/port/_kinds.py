@@ -149,16 +149,31 @@ class Kinds:
     # --- names ---
 
     def _of_name(self, name: str, near: cst.CSTNode, source: Source) -> Kind | None:
-        for assignment in sorted(source.scope(near)[name], key=lambda each: isinstance(each, ImportAssignment)):
-            found: Kind | None = None
+        kinds: list[Kind | None] = []
+        imported: Kind | None = None
+        for assignment in source.scope(near)[name]:
             if isinstance(assignment, ImportAssignment):
                 paths = {each.name for each in assignment.get_qualified_names_for(name)}
-                found = self._first(self._of_import(path, source) for path in sorted(paths))
-            elif isinstance(assignment, Assignment):
+                imported = imported or self._first(self._of_import(path, source) for path in sorted(paths))
+            elif isinstance(assignment, Assignment) and not self._is_neutral(assignment, source):
                 found = self._of_assigned(assignment.node, source)
-            if found:
-                return found
-        return None
+                if found and _is_declared(assignment.node, source):
+                    return found
+                kinds.append(found)
+        if any(kinds):
+            # Where the name is also given to something else, nothing shows which of the two a use means.
+            return kinds[0] if all(kinds) else None
+        return imported
+
+    @staticmethod
+    def _is_neutral(assignment: Assignment, source: Source) -> bool:
+        """Whether an assignment says nothing new: ``client = None``, ``cursor = cursor.limit(5)``."""
+        target = source.parent(assignment.node)
+        statement = source.parent(target) if isinstance(target, cst.AssignTarget) else None
+        if not isinstance(statement, cst.Assign):
+            return False
+        uses = {access.node for access in assignment.scope.accesses[assignment.name]}
+        return _is_none(statement.value) or not uses.isdisjoint(walk(statement.value))
 
     @staticmethod
     def _first(kinds: Iterable[Kind | None]) -> Kind | None:
@@ -400,6 +415,11 @@ class Kinds:
 def _name(parts: tuple[str, ...]) -> str:
     """The last name of a module's path; that of a package is its folder's."""
     return parts[-2] if len(parts) > 1 and parts[-1] == "__init__" else parts[-1] if parts else ""
+
+
+def _is_declared(node: cst.CSTNode, source: Source) -> bool:
+    """Whether a name is a parameter or has an annotation, which tell its kind for all assignments."""
+    return isinstance(node, cst.Param) or isinstance(source.parent(node), cst.AnnAssign)
 
 
 def _is_none(node: cst.CSTNode | None) -> bool:

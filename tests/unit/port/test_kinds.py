@@ -50,6 +50,10 @@ IMPORT = "from motor.motor_asyncio import AsyncIOMotorClient, AsyncIOMotorDataba
         "def make():\n    return AsyncIOMotorClient()\nasync def f():\n    make().close()\n",
         "async def f(db: AsyncIOMotorDatabase):\n"
         "    async with await db.client.start_session() as s:\n        s.client.close()\n",
+        "async def f():\n    client = None\n    client = AsyncIOMotorClient()\n    client.close()\n",
+        "async def f():\n    client = AsyncIOMotorClient()\n    client = client.with_options()\n    client.close()\n",
+        "client: AsyncIOMotorClient\nasync def f():\n    client.close()\nclient = make()\n",
+        "async def f(client: AsyncIOMotorClient):\n    client = wrap()\n    client.close()\n",
     ],
 )
 def test_a_client_is_followed(program: str) -> None:
@@ -77,6 +81,9 @@ def test_a_client_is_followed(program: str) -> None:
         "import client\nasync def f():\n    client.close()\n"
         "    (a, b), c = d\n    a.close()\n    for e in c: e.close()\n",
         "async def f(client: 'list[int]', *, other=None):\n    with open('x') as y: y.close()\n    client.close()\n",
+        # One name for several things.
+        "async def f():\n    with open('x') as c:\n        c.close()\n    c = AsyncIOMotorClient()\n",
+        "async def f():\n    c = AsyncIOMotorClient()\n    c, d = make()\n    c.close()\n",
     ],
 )
 def test_what_may_be_something_else_is_left_alone(program: str) -> None:
