@@ -64,6 +64,22 @@ def test_a_narrow_terminal() -> None:
     assert max(map(len, shown.splitlines())) <= 60
 
 
+def test_numbers_are_whole_where_the_terminal_is_narrow() -> None:
+    watch = Watch()
+    for _ in range(1234):
+        Followed(watch, "find", "shop", "parts", 0.0).succeeded(0.0004)
+    client = client_snapshot(1, "orders", snapshots.FULL, watch.report(5.0))
+    before = client_snapshot(1, "orders", snapshots.FULL, Watch().report(4.0))
+    older, newer = (json.loads(program_snapshot(FACTS, time, [each])) for time, each in ((4.0, before), (5.0, client)))
+    console = Console(width=80, file=StringIO(), color_system=None)
+    console.print(screen(older, newer))
+    assert isinstance(console.file, StringIO)
+    lines = console.file.getvalue().splitlines()
+    (operations,) = (line.split() for line in lines if line.startswith(" find"))
+    assert operations[:2] == ["find", "1,234"]
+    assert operations[-2:] == ["0.5", "ms"]
+
+
 def test_what_is_empty_says_so() -> None:
     client = client_snapshot(1, "orders", snapshots.client(servers={}), Watch().report(5.0))
     shown = text(json.loads(program_snapshot(FACTS, 5.0, [client])))
