@@ -186,8 +186,12 @@ class FrameReader:
     def _refused(self, length: int) -> ProtocolError:
         if (self._part or b"").startswith(_HTTP):
             return ProtocolError("the peer speaks HTTP: this is the port of a web server, not of MongoDB")
+        # SSH, Redis and mail servers begin with text; no length of a message that is allowed does.
+        begin = bytes(self._part or b"")[:8]
+        is_text = begin.isascii() and begin.decode().isprintable()
+        hint = "; it begins with text: is this the port of another service?" if begin and is_text else ""
         return ProtocolError(
-            f"a message announces {length} bytes; allowed are {HEADER_SIZE} to {self.max_message_size}"
+            f"a message announces {length} bytes; allowed are {HEADER_SIZE} to {self.max_message_size}{hint}"
         )
 
     @property

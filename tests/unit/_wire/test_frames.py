@@ -103,6 +103,18 @@ def test_impossible_lengths(length: int) -> None:
         FrameReader().feed(struct.pack("<i", length) + bytes(20))
 
 
+@pytest.mark.parametrize("greeting", [b"SSH-2.0-OpenSSH_9.6\r\n", b"-ERR unknown command", b"220 mail.example ESMTP"])
+def test_the_greeting_of_another_service(greeting: bytes) -> None:
+    with pytest.raises(ProtocolError, match=r"announces \d+ bytes.*is this the port of another service\?"):
+        FrameReader().feed(greeting)
+
+
+def test_other_bytes_suggest_no_service() -> None:
+    with pytest.raises(ProtocolError) as caught:
+        FrameReader().feed(b"\xff\xff\xff\x7f" + b"shop" * 4)
+    assert "service" not in str(caught.value)
+
+
 def test_the_limit_is_the_servers_with_some_headroom() -> None:
     reader = FrameReader(100_000)
     largest = frame(100_000 + 16 * KIB)
