@@ -20,6 +20,11 @@ from motorlite._api.missing import not_callable
         (lambda c: c.startSession(), "has no method 'startSession'; did you mean start_session()?"),
         (lambda c: c.app.list_colections(), "AsyncDatabase has no method 'list_colections'; did you mean list_collec"),
         (lambda c: c.app.things.findOne({}), "AsyncCollection has no method 'findOne'; did you mean find_one()?"),
+        # Methods that PyMongo had once; the most similar names would mislead.
+        (lambda c: c.app.things.remove({}), "AsyncCollection has no method 'remove'; did you mean delete_many()?"),
+        (lambda c: c.app.things.count(), "AsyncCollection has no method 'count'; did you mean count_documents()?"),
+        (lambda c: c.app.things.group(), "AsyncCollection has no method 'group'; did you mean aggregate()?"),
+        (lambda c: c.database_names(), "AsyncMongoClient has no method 'database_names'; did you mean list_database_n"),
         (
             lambda c: c.app.things.a.findone({}),
             "(AsyncCollection is not callable: the name was taken for ",
