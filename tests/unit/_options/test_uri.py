@@ -362,3 +362,12 @@ def test_what_no_message_can_hold() -> None:
             parse_uri(uri)
         assert "secret" not in repr(caught.value)
         assert caught.value.__context__ is None
+
+
+@pytest.mark.parametrize("uri", ["mongodb://a:27017\n", " mongodb://a", "mongodb://u:p@a\n", "mongodb+srv://a.b.c \n"])
+def test_white_space_around_a_connection_string_that_is_refused(uri: str) -> None:
+    with pytest.raises(InvalidURI, match=r"white space precedes or follows the connection string: remove it"):
+        parse_uri(uri)
+    with pytest.raises(InvalidURI) as caught:
+        parse_uri("mongodb://a:b")
+    assert "white space" not in str(caught.value)
