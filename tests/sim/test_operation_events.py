@@ -113,6 +113,14 @@ FIND = words("find db.coll", "find")
         ),
         ({"count": [{"n": 1}]}, lambda coll: coll.estimated_document_count(), words("count db.coll", "count")),
         ({}, lambda coll: coll.drop(), words("dropCollection db.coll", "drop")),
+        # A missing collection is no error.
+        ({"drop": [failure(26)]}, lambda coll: coll.drop(), words("dropCollection db.coll", "drop")),
+        ({"dropIndexes": [failure(26)]}, lambda coll: coll.drop_indexes(), words("dropIndexes db.coll", "dropIndexes")),
+        (
+            {"drop": [failure(2)]},
+            lambda coll: coll.drop(),
+            words("dropCollection db.coll", "drop", end="failed (OperationFailure)"),
+        ),
     ],
 )
 async def test_an_operation_begins_and_ends(
@@ -142,6 +150,17 @@ async def test_failures_are_counted() -> None:
     assert stats.failures == 1
     assert stats.servers["a", 1].attempts == 2
     assert stats.servers["a", 1].operations == 0
+
+
+async def test_a_missing_collection_that_is_dropped_counts_as_no_failure() -> None:
+    deployment = ScriptedDeployment(["a:1"])
+    deployment["a:1"].on("drop", failure(26), failure(2))
+    async with make(deployment) as (client, _):
+        await client.db.coll.drop()
+        assert client.stats().failures == 0
+        with pytest.raises(OperationFailure):
+            await client.db.coll.drop()
+        assert client.stats().failures == 1
 
 
 async def test_a_cancelled_operation_ends() -> None:

@@ -16,6 +16,7 @@ from motorlite._api.typings import DocumentT
 from motorlite._base import arguments
 from motorlite._base.arguments import WrongType, checked, converted, index_document, is_like, server_milliseconds, wrong
 from motorlite._operations.common import ALL_INDEXES, NAMESPACE_NOT_FOUND
+from motorlite._operations.contract import Call
 from motorlite._wire.replies import document, text
 from motorlite.errors import OperationFailure
 from motorlite.operations import IndexModel, SearchIndexModel, model_documents
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from motorlite._api.session import AsyncClientSession
     from motorlite._api.typings import TimeoutMode
     from motorlite._base.arguments import Hint
-    from motorlite._operations.contract import Call, Operation
+    from motorlite._operations.contract import Operation
 
 
 class AsyncCollection(CollectionBase[DocumentT]):
@@ -381,12 +382,17 @@ class AsyncCollection(CollectionBase[DocumentT]):
 
     async def _change_if_there(self, operation: Operation[Any], call: Call) -> dict[str, Any]:
         """Execute an operation on a collection that may be missing, and return the server's reply."""
-        try:
-            return await self._core.executor.execute(operation, call) or {}
-        except OperationFailure as error:
-            if error.code != NAMESPACE_NOT_FOUND:
-                raise
-            return dict(error.details or {})
+        executor, operation_id = self._core.executor, self._core.new_operation_id()
+        names = (operation.operation_name or operation.name, operation.database, operation.collection_name)
+        call = Call(call.session, call.deadline, operation_id, call.options)
+        # Published here: for listeners and statistics, too, the operation succeeds where the collection is missing.
+        with executor.published(*names, operation_id, call.session):
+            try:
+                return await executor.execute(operation, call) or {}
+            except OperationFailure as error:
+                if error.code != NAMESPACE_NOT_FOUND:
+                    raise
+                return dict(error.details or {})
 
     # --- search indexes, which ignore the collection's read preference, read concern and write concern ---
 
