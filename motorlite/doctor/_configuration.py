@@ -19,19 +19,27 @@ if TYPE_CHECKING:
 LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 # Properties of mechanisms that are secrets.
 _SECRET_PROPERTIES: Final = ("AWS_SESSION_TOKEN",)
+# Names of databases in the doctor's own words.
+_OWN_WORDS: Final = ("admin", "test")
 
 
 def secrets_of(options: ClientOptions) -> Secrets:
-    """All that the options have to hide."""
+    """All that the options have to hide.
+
+    A password such as "admin" that is also a name is not: the report is useless without the name, and a name that is
+    hidden would tell the password.
+    """
     found: list[Any] = []
+    shown = {*_OWN_WORDS, options.database, *(host for host, _ in options.seeds)}
     if options.credentials is not None:
+        shown |= {options.credentials.username, options.credentials.source}
         found.append(options.credentials.password)
         found.extend(options.credentials.mechanism_properties.get(name) for name in _SECRET_PROPERTIES)
     if options.tls is not None:
         found.append(options.tls.certificate_key_file_password)
     if options.proxy is not None:
         found.append(options.proxy.password)
-    return Secrets(tuple(each for each in found if isinstance(each, str) and each))
+    return Secrets(tuple(each for each in found if isinstance(each, str) and each and each not in shown))
 
 
 def malformed(problem: str) -> Finding:

@@ -122,6 +122,14 @@ def test_all_secrets_of_the_options() -> None:
     assert hidden == "*** *** *** a"
 
 
+@pytest.mark.parametrize("user", ["admin:admin", "root:root", "mongodb:mongodb", "ada:shop", "ada:admin"])
+def test_a_password_that_is_a_name_too_leaves_the_names(user: str) -> None:
+    options = client_options(f"mongodb://{user}@mongodb/shop")
+    advice = "user 'root' of 'shop' at mongodb:27017: most users are in admin: add authSource=admin if yours is"
+    assert configuration.secrets_of(options).hide(advice) == advice
+    assert configuration.secrets_of(client_options("mongodb://ada:hunter2@mongodb/shop")).hide("hunter2") == "***"
+
+
 def test_a_doubtful_option_that_is_refused_is_reported_once() -> None:
     with pytest.warns(UserWarning, match="maybe"):
         options = client_options("mongodb://a/?tls=maybe")
