@@ -150,24 +150,27 @@ class Kinds:
 
     def _of_name(self, name: str, near: cst.CSTNode, source: Source) -> Kind | None:
         kinds: list[Kind | None] = []
-        imported: Kind | None = None
+        others: list[Kind | None] = []
+        imported: list[Kind | None] = []
         for assignment in source.scope(near)[name]:
             if isinstance(assignment, ImportAssignment):
                 paths = {each.name for each in assignment.get_qualified_names_for(name)}
-                imported = imported or self._first(self._of_import(path, source) for path in sorted(paths))
-            elif isinstance(assignment, Assignment) and not self._is_neutral(assignment, source):
+                imported += [self._of_import(path, source) for path in sorted(paths)]
+            elif isinstance(assignment, Assignment):
                 found = self._of_assigned(assignment.node, source)
                 if found and _is_declared(assignment.node, source):
                     return found
-                kinds.append(found)
+                (others if self._is_neutral(assignment, source) else kinds).append(found)
         if any(kinds):
             # Where the name is also given to something else, nothing shows which of the two a use means.
             return kinds[0] if all(kinds) else None
-        return imported
+        return self._first(imported if kinds else [*others, *imported])
 
     @staticmethod
     def _is_neutral(assignment: Assignment, source: Source) -> bool:
-        """Whether an assignment says nothing new: ``client = None``, ``cursor = cursor.limit(5)``."""
+        """Whether an assignment alone tells nothing: ``client = None``, ``cursor = cursor.limit(5)``."""
+        if isinstance(assignment.node, cst.Param):
+            return _is_none(assignment.node.default)
         target = source.parent(assignment.node)
         statement = source.parent(target) if isinstance(target, cst.AssignTarget) else None
         if not isinstance(statement, cst.Assign):

@@ -52,6 +52,7 @@ IMPORT = "from motor.motor_asyncio import AsyncIOMotorClient, AsyncIOMotorDataba
         "    async with await db.client.start_session() as s:\n        s.client.close()\n",
         "async def f():\n    client = None\n    client = AsyncIOMotorClient()\n    client.close()\n",
         "async def f():\n    client = AsyncIOMotorClient()\n    client = client.with_options()\n    client.close()\n",
+        "async def f(client=None):\n    client = client or AsyncIOMotorClient()\n    client.close()\n",
         "client: AsyncIOMotorClient\nasync def f():\n    client.close()\nclient = make()\n",
         "async def f(client: AsyncIOMotorClient):\n    client = wrap()\n    client.close()\n",
     ],
