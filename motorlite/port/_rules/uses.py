@@ -42,6 +42,15 @@ _NAMES: Final = {
 }
 _NOT_HERE: Final = "must be awaited, and nothing can be awaited here"
 _REFERENCE: Final = "what calls it must await it"
+# What makes tasks: of coroutines, and of functions with arguments.
+_OF_COROUTINES: Final = frozenset({"create_task", "run_coroutine_threadsafe"})
+_OF_FUNCTIONS: Final = frozenset({"BackgroundTask", "add_task", "start_soon"})
+# PyMongo's coroutine functions that return a cursor here.
+_CURSORS: Final = frozenset({"AsyncChangeStream", "AsyncCommandCursor", "AsyncRawBatchCommandCursor"})
+_NO_COROUTINE: Final = (
+    "it returns a cursor, which is no coroutine: `asyncio.ensure_future`, "
+    "or a coroutine function that awaits the cursor"
+)
 
 
 class Uses:
@@ -165,6 +174,7 @@ class Uses:
     def _call(self, node: cst.Call) -> None:
         self._driver_class(node.func)
         self._wait(node)
+        self._task(node)
         method = self._method(node)
         if not method:
             return
@@ -195,6 +205,22 @@ class Uses:
             if kind and kind.is_pending:
                 self._report.hand(node, self._table.behaviour["`asyncio.wait` with calls"])
                 return
+
+    def _task(self, node: cst.Call) -> None:
+        """Report ``create_task(parts.aggregate(...))`` and ``add_task(parts.aggregate, ...)`` of PyMongo's."""
+        maker = dotted(node.func).rpartition(".")[2]
+        if maker not in _OF_COROUTINES | _OF_FUNCTIONS or not node.args:
+            return
+        value = node.args[0].value
+        if maker in _OF_COROUTINES and isinstance(value, cst.Call):
+            value = value.func
+        elif maker in _OF_COROUTINES:
+            return
+        base = self._kind(value.value) if isinstance(value, cst.Attribute) else None
+        if base is None or base.is_pending or base.origin == "motor" or not isinstance(value, cst.Attribute):
+            return
+        if self._table.returns.get(f"{base.name}.{value.attr.value}") in _CURSORS:
+            self._report.hand(node, _NO_COROUTINE)
 
     def _values(self, node: cst.BaseExpression) -> list[cst.BaseExpression]:
         """The elements of a list, set or comprehension, which may have a name."""

@@ -191,6 +191,30 @@ def test_loops_that_a_person_has_to_change(loop: str) -> None:
 # --- after the change ---
 
 
+@pytest.mark.parametrize(
+    ("call", "is_reported"),
+    [
+        ("asyncio.create_task(parts.aggregate([]))", True),
+        ("group.create_task(parts.list_indexes())", True),
+        ("asyncio.run_coroutine_threadsafe(parts.watch(), loop)", True),
+        ("background.add_task(parts.aggregate, [])", True),
+        ("BackgroundTask(parts.aggregate_raw_batches, [])", True),
+        ("asyncio.create_task(parts.find_one())", False),
+        ("asyncio.create_task(parts.find().to_list())", False),
+        ("asyncio.create_task(task)", False),
+        ("asyncio.ensure_future(parts.aggregate([]))", False),
+        ("background.add_task(parts.insert_one, {})", False),
+        ("background.add_task(unknown.aggregate, [])", False),
+        ("background.add_task(send, [])", False),
+        ("asyncio.create_task()", False),
+    ],
+)
+def test_a_cursor_is_no_coroutine(call: str, is_reported: bool) -> None:
+    head = "from pymongo.asynchronous.collection import AsyncCollection\nasync def f(parts: AsyncCollection):\n"
+    lines = report(f"{head}    {call}\n")
+    assert any("which is no coroutine: `asyncio.ensure_future`" in line for line in lines) is is_reported
+
+
 def test_a_call_that_is_passed_on_is_no_difference_in_pymongos_programs() -> None:
     text = """\
         import asyncio
