@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextvars
 import logging
 import select
+import signal
 import socket
 import ssl
 from contextlib import suppress
@@ -233,7 +234,7 @@ class TrioRuntime:
         if port is None:
             stream = await trio.open_unix_socket(host)
         else:
-            stream = await trio.open_tcp_stream(host, port)
+            stream = await _open_tcp(host, port)
             enable_keepalive(stream.socket)
         keep_from_children(stream.socket)
         return stream
@@ -296,6 +297,19 @@ def _call(function: Callable[..., None], args: tuple[Any, ...]) -> None:
         function(*args)
     except Exception:
         _logger.exception("%s failed on the event loop", function)
+
+
+async def _open_tcp(host: str, port: int) -> trio.SocketStream:
+    opened: list[trio.SocketStream] = []
+    try:
+        opened.append(await trio.open_tcp_stream(host, port))
+    except* KeyboardInterrupt:
+        # The tasks that trio starts for the addresses are not protected, as background work is. Here, it would end a
+        # system task, and so the program with an internal error. Another signal gets it to the program.
+        signal.raise_signal(signal.SIGINT)
+    if not opened:
+        raise InterruptedError("connecting was interrupted")
+    return opened[0]
 
 
 async def _peek(sock: trio.socket.SocketType) -> bytes:

@@ -1,0 +1,44 @@
+"""Ctrl-C while background work connects on trio: it ends the program, without an internal error of trio's."""
+
+from __future__ import annotations
+
+import signal
+from math import inf
+
+import pytest
+import trio
+import trio.testing
+
+from motorlite._net.on_trio.runtime import TrioRuntime
+from motorlite._wire.frames import FrameReader
+from motorlite.errors import AutoReconnect
+
+
+def test_an_interrupt_while_connecting_goes_to_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    errors: list[str] = []
+
+    async def interrupted() -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    async def open_tcp_stream(_host: str, _port: int) -> None:
+        """As trio's own: its tasks are not protected from Ctrl-C, even if the caller is."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(interrupted)
+
+    async def connect() -> None:
+        with pytest.raises(AutoReconnect) as caught:
+            await TrioRuntime().connect(("a", 1), FrameReader(), inf, None)
+        errors.append(str(caught.value))
+
+    async def main() -> None:
+        host = TrioRuntime().host("test", lambda: None)
+        host.spawn(connect)
+        try:
+            await trio.sleep(60)
+        finally:
+            await host.close()
+
+    monkeypatch.setattr(trio, "open_tcp_stream", open_tcp_stream)
+    with pytest.raises(KeyboardInterrupt):
+        trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+    assert errors == ["a:1: connecting was interrupted"]
