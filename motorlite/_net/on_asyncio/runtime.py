@@ -67,6 +67,9 @@ async def first_of(attempts: Iterable[Callable[[], Coroutine[Any, Any, T]]], clo
                     winner = task
                     running.discard(task)
                     return task.result()
+                if isinstance(error, (KeyboardInterrupt, SystemExit)):
+                    # Its task has raised it out of the event loop. Here, a second one would end the program's clean-up.
+                    error = InterruptedError("connecting was interrupted")
                 if not isinstance(error, OSError):  # a TimeoutError is one
                     raise error
                 failure = failure or copy(error)  # the task keeps the original
@@ -186,7 +189,7 @@ class AsyncioHost:
         self._on_end()
 
     def spawn(self, function: Callable[..., Awaitable[None]], *args: Any, name: str = "work") -> _AsyncioTask:
-        task = _AsyncioTask(function, args, name)
+        task = _AsyncioTask(function, args, name, self._interrupt)
         if self.is_closed:
             return task
         if self._group is None:
@@ -199,9 +202,20 @@ class AsyncioHost:
         self.is_closed = True
         self._stop.set()
 
+    def _interrupt(self, error: BaseException) -> None:
+        """End the host, because Ctrl-C or an exit of the program has ended one of its tasks."""
+        self.stop()
+        # Out of the event loop, but not out of the task: the group would raise it again, out of the host's task, and so
+        # end what the program does to clean up.
+        self._loop.call_soon(_raise, error)
+
     async def close(self) -> None:
         self.stop()
         await asyncio.wait([self._task])
+
+
+def _raise(error: BaseException) -> None:
+    raise error
 
 
 class _Stop(Exception):
@@ -209,11 +223,18 @@ class _Stop(Exception):
 
 
 class _AsyncioTask:
-    __slots__ = ("_args", "_function", "_is_cancelled", "_name", "_task")
+    __slots__ = ("_args", "_function", "_interrupt", "_is_cancelled", "_name", "_task")
 
-    def __init__(self, function: Callable[..., Awaitable[None]], args: tuple[Any, ...], name: str) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Awaitable[None]],
+        args: tuple[Any, ...],
+        name: str,
+        interrupt: Callable[[BaseException], None],
+    ) -> None:
         self._function = function
         self._args = args
+        self._interrupt = interrupt
         self._name = f"motorlite {name}"
         self._task: asyncio.Task[None] | None = None
         self._is_cancelled = False
@@ -232,6 +253,8 @@ class _AsyncioTask:
             await self._function(*self._args)
         except Exception:
             _logger.exception("background task %s failed", self._function)
+        except (KeyboardInterrupt, SystemExit) as error:
+            self._interrupt(error)
 
     def cancel(self) -> None:
         self._is_cancelled = True

@@ -453,6 +453,34 @@ def test_a_loop_that_ends_after_the_close(run: Callable[[Callable[[], Awaitable[
     assert background.ended == 1
 
 
+@pytest.mark.parametrize("make_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+@pytest.mark.parametrize("interrupt", [KeyboardInterrupt, SystemExit])
+def test_an_interrupt_of_background_work_leaves_the_loop_once(
+    make_loop: Callable[[], asyncio.AbstractEventLoop], interrupt: type[BaseException]
+) -> None:
+    """Else it would also end what the program runs to clean up. On trio, background work is not interrupted."""
+    background = Background()
+    hosts: list[Host] = []
+
+    async def fail() -> None:
+        raise interrupt
+
+    async def main() -> None:
+        hosts.append(current_runtime().host("test", background.on_end))
+        hosts[0].spawn(background.forever)
+        hosts[0].spawn(fail)
+        await asyncio.sleep(60)
+
+    with asyncio.Runner(loop_factory=make_loop) as runner:
+        with pytest.raises(interrupt):
+            runner.run(main())
+        hosts[0].spawn(background.forever)
+        runner.run(hosts[0].close())
+        assert background.log == ["forever began", "forever ended"]
+        assert background.ended == 1
+    gc.collect()
+
+
 # --- the rest ---
 
 

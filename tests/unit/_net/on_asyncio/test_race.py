@@ -135,3 +135,21 @@ def test_cancelled_at_any_moment_everything_is_closed(turns: int, times: int) ->
         assert attempts.made
 
     run(main)
+
+
+def test_an_interrupt_of_an_attempt_leaves_the_loop_once() -> None:
+    """The attempt's task raises it. From the task that waits, it would end what the program runs to clean up."""
+    races: list[asyncio.Task[str]] = []
+
+    async def main() -> None:
+        races.append(asyncio.create_task(Attempts().race((0.1, KeyboardInterrupt()))))
+        await asyncio.sleep(60)
+
+    async def clean_up() -> None:
+        with pytest.raises(InterruptedError):
+            await races[0]
+
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        with pytest.raises(KeyboardInterrupt):
+            runner.run(main())
+        runner.run(clean_up())
