@@ -72,7 +72,8 @@ class Background:
         self._on_end: Callable[[], Callable[[], None] | None] = WeakMethod(on_end)
         # Those of the client, with the seeds and options that DNS records add before any server is known.
         self.options: ClientOptions = options
-        self._is_abandoned = False
+        # Until it has all its parts: an interrupt (Ctrl-C) may come before.
+        self._is_abandoned = True
         self.host: Host = runtime.host("motorlite client", self._host_ended)
 
     def serve(self, executor: Executor, *, is_strict: bool) -> None:
@@ -82,6 +83,7 @@ class Background:
         self.lost_cursors = LostCursors(*facilities, is_load_balanced=lambda: self.options.load_balanced)
         self.lost_transactions = LostTransactions(*facilities)
         self.abandoned_operations = AbandonedOperations(*facilities, is_strict=is_strict)
+        self._is_abandoned = False
 
     async def finish(self, grace: float) -> bool:
         """Release all waiters, and wait for operations in flight. False if some remain after `grace` seconds."""

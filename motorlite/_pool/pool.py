@@ -419,8 +419,10 @@ class Pool:
             self._publish(events.ConnectionCreatedEvent(self.address, establishment.connection_id))
 
     def _abandon(self, establishment: Establishment, reason: str) -> None:
+        task = self._establishing.pop(establishment, None)
+        if task is not None:  # an interrupt (Ctrl-C) may have come before it was spawned
+            task.cancel()
         # The task may end without ever having started, so the event is published here.
-        self._establishing.pop(establishment).cancel()
         self._publish_closed(establishment.connection_id, reason)
 
     async def _establish(self, establishment: Establishment) -> None:

@@ -15,6 +15,7 @@ from bson.datetime_ms import DatetimeMS
 from bson.errors import InvalidBSON
 
 from motorlite._base.deadline import NO_DEADLINE
+from motorlite._client.background import Background
 from motorlite._client.core import Core
 from motorlite._client.leftovers import LIMIT, PAUSES
 from motorlite._operations.reads import Count
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from motorlite import AsyncMongoClient
-    from motorlite._client.background import Background
     from motorlite.stats import ServerStats
     from motorlite.testing.scripted import Answer, ScriptedServer
 
@@ -764,6 +764,34 @@ def test_a_client_that_is_closed_after_its_loop_says_nothing() -> None:
         holder.clear()
         gc.collect()
         assert not caught
+
+
+@pytest.mark.parametrize("backend", virtual_time.BACKENDS)
+def test_an_interruption_before_the_background_is_complete(
+    backend: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C. The host has begun, and ends with the event loop."""
+    make = Background.__init__
+
+    def interrupted(self: Background, *args: Any) -> None:
+        make(self, *args)
+        raise KeyboardInterrupt
+
+    deployment = ScriptedDeployment(["a:1"])
+
+    async def main() -> None:
+        client = make_client(deployment)
+        with monkeypatch.context() as patch:
+            patch.setattr(Background, "__init__", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                await client.db.coll.find_one()
+        await client.db.coll.find_one()
+        await client.close()
+        await deployment.close()
+
+    name, options = virtual_time.backend(backend)
+    anyio.run(main, backend=name, backend_options=options)
+    assert not caplog.records
 
 
 @pytest.mark.parametrize("backend", virtual_time.BACKENDS)

@@ -481,6 +481,22 @@ async def test_the_client_ends_while_connecting(deployment: ScriptedDeployment) 
         assert not subject.server.open_connections
 
 
+async def test_an_interrupt_before_a_connection_is_begun(
+    deployment: ScriptedDeployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    async with pool_on(deployment) as subject:
+        with monkeypatch.context() as patch:
+            patch.setattr(subject.host, "spawn", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                await subject.check_out()
+        subject.words()
+        subject.pool.close()
+        assert subject.words() == ["closed 1 poolClosed", "pool closed"]
+
+
 async def test_a_pool_that_is_ready_again_is_filled_at_once(deployment: ScriptedDeployment) -> None:
     async with pool_on(deployment, min_size=2) as subject:
         await anyio.sleep(0.3)
