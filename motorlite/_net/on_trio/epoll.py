@@ -221,19 +221,20 @@ class EpollStream(TrioStream):
         if self.is_closed:
             raise self._closed_error()
         await checkpoint_if_cancelled()
+        # Before it is true: after a KeyboardInterrupt in between, the reply would go to the connection's next user.
+        self.sent_nothing = False
         try:
             sent = self._socket.send(data)
         except BlockingIOError:
-            sent = 0
+            sent, self.sent_nothing = 0, True
         except OSError as error:
+            self.sent_nothing = True
             raise self._broken(error) from error
         self._is_owed = True
         if sent < len(data):
             await self._finish_request(data, sent)
             if self._frames:  # the server has answered already
                 return self._frames.pop(0)
-        else:
-            self.sent_nothing = False
         # As `_read`, without its coroutine.
         self._task = current_task()
         try:

@@ -164,11 +164,16 @@ class TrioStream:
         """Write `data`. Waits only for a full buffer of the system."""
         self.sent_nothing = True
         await checkpoint_if_cancelled()
-        sent = self._send_some(data)
+        # Before it is true: after a KeyboardInterrupt in between, the reply would go to the connection's next user.
+        self.sent_nothing = False
+        try:
+            sent = self._send_some(data)
+        except OSError:
+            self.sent_nothing = True
+            raise
         if sent < len(data):
+            self.sent_nothing = not sent
             await self._write_rest(data, sent)
-        else:
-            self.sent_nothing = False
 
     async def _write_rest(self, data: bytes, sent: int) -> None:
         """Write what the system did not take at first."""

@@ -347,6 +347,22 @@ async def test_a_task_that_was_interrupted_before_it_waits_is_not_woken(
     assert await stream.receive(inf) == REPLY
 
 
+async def test_an_interrupt_right_after_a_request_was_sent(opened: Open) -> None:
+    """The connection's next user must not get the reply."""
+
+    class Interrupted:
+        def send(self, data: bytes) -> int:
+            near.send(data)
+            raise KeyboardInterrupt
+
+    stream: Any = opened()
+    near, stream._socket = stream._socket, Interrupted()
+    with pytest.raises(KeyboardInterrupt):
+        await stream.exchange(REQUEST, inf)
+    stream._socket = near
+    assert not stream.sent_nothing
+
+
 @only_epoll
 async def test_a_server_that_streams_is_read_as_its_messages_are_received(sockets: Pair, opened: Open) -> None:
     _, far = sockets
