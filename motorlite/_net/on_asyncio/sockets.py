@@ -147,6 +147,9 @@ class Reply:
         return self._error
 
     def _end(self, error: BaseException | None) -> None:
+        if self.is_done:
+            # On Ctrl-C, the signal handler of asyncio.run has just cancelled the task, in the middle of this.
+            return
         self._error, self.is_done = error, True
         others, self._others = self._others, self._none
         wake, context, self._wake, self._context = self._wake, self._context, None, None

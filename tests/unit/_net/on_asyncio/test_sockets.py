@@ -566,6 +566,27 @@ async def test_a_task_that_interrupts_the_program_interrupts_the_loop(sockets: P
     stream.abort()
 
 
+async def test_a_signal_handler_cancels_the_task_whose_reply_is_being_delivered(
+    sockets: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On Ctrl-C, the one of asyncio.run runs between any two steps."""
+    stream = opened(sockets)
+    task = asyncio.create_task(stream.exchange(REQUEST, inf))
+    await asyncio.sleep(0)
+    deliver = Reply.deliver
+
+    def interrupted(reply: Reply, frame: bytes) -> None:
+        task.cancel()
+        deliver(reply, frame)
+
+    monkeypatch.setattr(Reply, "deliver", interrupted)
+    sockets[1].sendall(REPLY)
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert await stream.receive(inf) == REPLY
+    stream.abort()
+
+
 def _outside(stream: SocketStream) -> None:
     """Read as the loop does: while no task is running."""
     task = asyncio.current_task()
