@@ -33,7 +33,9 @@ _NOT_NOW: Final = (BlockingIOError, InterruptedError)
 
 def watches_sockets(loop: asyncio.AbstractEventLoop) -> bool:
     """Whether `SocketStream` works on this loop, and is faster than the loop's own transports."""
-    return isinstance(loop, asyncio.SelectorEventLoop)
+    # nest_asyncio runs a loop within its tasks. Where the callback that reads a reply runs the task, the loop could not
+    # call it again for the next reply on the same connection.
+    return isinstance(loop, asyncio.SelectorEventLoop) and not hasattr(loop, "_nest_patched")
 
 
 class Reply:

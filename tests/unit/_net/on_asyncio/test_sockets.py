@@ -331,7 +331,12 @@ async def test_cancelled_exchanges_leave_a_usable_stream(sockets: Pair) -> None:
 
 
 def test_which_loops_watch_sockets() -> None:
-    for make, expected in ((asyncio.SelectorEventLoop, True), (_uvloop(), False)):
+    class Nested(asyncio.SelectorEventLoop):
+        """A loop after nest_asyncio.apply()."""
+
+        _nest_patched = True
+
+    for make, expected in ((asyncio.SelectorEventLoop, True), (_uvloop(), False), (Nested, False)):
         loop = make()
         try:
             assert watches_sockets(loop) is expected
