@@ -86,7 +86,10 @@ class Background:
         self._is_abandoned = False
 
     async def finish(self, grace: float) -> bool:
-        """Release all waiters, and wait for operations in flight. False if some remain after `grace` seconds."""
+        """Release all waiters, and wait for operations in flight.
+
+        Returns False if some remain after `grace` seconds, or if the event loop is ending and so nothing is cleaned up.
+        """
         runtime = self._runtime
         until = runtime.now() + grace
         if self.default_max_time is not None:
@@ -97,6 +100,8 @@ class Background:
         # and abort may need a new connection.
         kill_until = runtime.now() + min(grace, _LAST_KILLS)
         while runtime.now() < kill_until and (self.abandoned_operations.is_busy or self.lost_transactions.is_busy):
+            if self.host.is_closed:
+                break
             await runtime.sleep(_LOOK_EVERY)
         self.abandoned_operations.cancel()
         self.executor.stop()
@@ -106,7 +111,7 @@ class Background:
                 await runtime.sleep(0)
         while self._is_busy():
             left = until - runtime.now()
-            if left <= 0:
+            if left <= 0 or self.host.is_closed:
                 return False
             await runtime.sleep(min(left, _LOOK_EVERY))
         return True

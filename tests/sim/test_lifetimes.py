@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import logging
 import threading
@@ -764,6 +765,30 @@ def test_a_client_that_is_closed_after_its_loop_says_nothing() -> None:
         holder.clear()
         gc.collect()
         assert not caught
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.parametrize("is_host_first", [True, False])
+async def test_a_task_with_a_transaction_that_ends_with_the_loop(is_host_first: bool) -> None:
+    """At the end of asyncio.run, all tasks are cancelled at once. Nothing is cleaned up then, so nothing is waited for."""
+    deployment = ScriptedDeployment(["a:1"], replica_set="rs")
+
+    async def work() -> None:
+        async with make_client(deployment) as client, client.start_session() as session, session.start_transaction():
+            await client.db.coll.insert_one({}, session=session)
+            await anyio.sleep(600)
+
+    task = asyncio.create_task(work())
+    await anyio.sleep(1)
+    begin = anyio.current_time()
+    (host,) = (each for each in asyncio.all_tasks() if each.get_name() == "motorlite client")
+    tasks = [host, task] if is_host_first else [task, host]
+    for each in tasks:
+        each.cancel()
+    await asyncio.wait(tasks)
+    assert anyio.current_time() - begin < 0.1
+    await deployment.close()
 
 
 @pytest.mark.parametrize("backend", virtual_time.BACKENDS)
