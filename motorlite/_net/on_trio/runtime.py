@@ -144,9 +144,12 @@ class _TrioTask:
             return
         with self._scope:
             try:
-                await self._function(*self._args)
-            except Exception:
-                _logger.exception("background task %s failed", self._function)
+                try:
+                    await self._function(*self._args)
+                except Exception:
+                    _logger.exception("background task %s failed", self._function)
+            except* KeyboardInterrupt:  # of a task that the function has started, which is not protected
+                _pass_on_interrupt()
 
     def cancel(self) -> None:
         self._scope.cancel()
@@ -299,14 +302,18 @@ def _call(function: Callable[..., None], args: tuple[Any, ...]) -> None:
         _logger.exception("%s failed on the event loop", function)
 
 
+def _pass_on_interrupt() -> None:
+    """Give a KeyboardInterrupt to the program: in a system task, it would end that with an internal error of trio's."""
+    signal.raise_signal(signal.SIGINT)
+
+
 async def _open_tcp(host: str, port: int) -> trio.SocketStream:
     opened: list[trio.SocketStream] = []
     try:
         opened.append(await trio.open_tcp_stream(host, port))
     except* KeyboardInterrupt:
-        # The tasks that trio starts for the addresses are not protected, as background work is. Here, it would end a
-        # system task, and so the program with an internal error. Another signal gets it to the program.
-        signal.raise_signal(signal.SIGINT)
+        # The tasks that trio starts for the addresses are not protected, as background work is.
+        _pass_on_interrupt()
     if not opened:
         raise InterruptedError("connecting was interrupted")
     return opened[0]

@@ -1,4 +1,4 @@
-"""Ctrl-C while background work connects on trio: it ends the program, without an internal error of trio's."""
+"""Ctrl-C during background work on trio: it ends the program, without an internal error of trio's."""
 
 from __future__ import annotations
 
@@ -14,11 +14,29 @@ from motorlite._wire.frames import FrameReader
 from motorlite.errors import AutoReconnect
 
 
+async def interrupted() -> None:
+    signal.raise_signal(signal.SIGINT)
+
+
+def test_an_interrupt_of_a_task_that_background_work_has_started() -> None:
+    async def work() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(interrupted)
+
+    async def main() -> None:
+        host = TrioRuntime().host("test", lambda: None)
+        host.spawn(work)
+        try:
+            await trio.sleep(60)
+        finally:
+            await host.close()
+
+    with pytest.raises(KeyboardInterrupt):
+        trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+
+
 def test_an_interrupt_while_connecting_goes_to_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
     errors: list[str] = []
-
-    async def interrupted() -> None:
-        signal.raise_signal(signal.SIGINT)
 
     async def open_tcp_stream(_host: str, _port: int) -> None:
         """As trio's own: its tasks are not protected from Ctrl-C, even if the caller is."""
