@@ -771,7 +771,7 @@ def test_a_client_that_is_closed_after_its_loop_says_nothing() -> None:
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 @pytest.mark.parametrize("is_host_first", [True, False])
 async def test_a_task_with_a_transaction_that_ends_with_the_loop(is_host_first: bool) -> None:
-    """At the end of asyncio.run, all tasks are cancelled at once. Nothing is cleaned up then, so nothing is waited for."""
+    """At the end of asyncio.run, which cancels all tasks at once, nothing is cleaned up, so nothing is waited for."""
     deployment = ScriptedDeployment(["a:1"], replica_set="rs")
 
     async def work() -> None:
