@@ -7,6 +7,7 @@ loop.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from weakref import WeakMethod
 
@@ -14,6 +15,7 @@ from motorlite._client.abandoned_operations import AbandonedOperations
 from motorlite._client.leftovers import LostCursors, LostTransactions
 from motorlite._execution.pins import opens_cursor
 from motorlite._net.host import leave_to_parent
+from motorlite._net.runtime import WaitTimeout
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -118,10 +120,10 @@ class Background:
 
     async def _receive_dropped(self, until: float) -> None:
         """Wait until the cursors and sessions dropped before this have arrived: `run_soon` keeps their order."""
-        received: list[bool] = []
-        self._runtime.run_soon(received.append, True)
-        while not received and self._runtime.now() < until:
-            await self._runtime.sleep(0)
+        arrival = self._runtime.waiter()
+        self._runtime.run_soon(arrival.offer, True)
+        with suppress(WaitTimeout):
+            await arrival.wait(until)
 
     def _is_busy(self) -> bool:
         """End unused cursors and transactions on the servers. Return whether anything is still in flight."""

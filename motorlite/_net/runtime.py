@@ -186,7 +186,7 @@ class Runtime(Protocol):
     async def run_in_thread(self, function: Callable[[], T], until: float = inf) -> T:
         """Run `function` in a thread. At the loop time `until` raises WaitTimeout and discards the outcome."""
 
-    def run_soon(self, function: Callable[..., None], *args: Any) -> None:
+    def run_soon(self, function: Callable[..., object], *args: Any) -> None:
         """Call ``function(*args)`` on this event loop in one of its next iterations; no effect when the loop has ended.
 
         Safe to call from anywhere: other threads, the garbage collector.

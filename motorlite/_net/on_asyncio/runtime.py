@@ -429,7 +429,7 @@ class AsyncioRuntime:
                 raise WaitTimeout from None
             raise
 
-    def run_soon(self, function: Callable[..., None], *args: Any) -> None:
+    def run_soon(self, function: Callable[..., object], *args: Any) -> None:
         with suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(function, *args, context=contextvars.Context())
 

@@ -289,12 +289,12 @@ class TrioRuntime:
             return await trio.to_thread.run_sync(function, abandon_on_cancel=True)
         raise WaitTimeout
 
-    def run_soon(self, function: Callable[..., None], *args: Any) -> None:
+    def run_soon(self, function: Callable[..., object], *args: Any) -> None:
         with suppress(trio.RunFinishedError):
             self._token.run_sync_soon(_call, function, args)
 
 
-def _call(function: Callable[..., None], args: tuple[Any, ...]) -> None:
+def _call(function: Callable[..., object], args: tuple[Any, ...]) -> None:
     """Call `function` and log its exception, as asyncio does: a failing callback does not end the run."""
     try:
         function(*args)

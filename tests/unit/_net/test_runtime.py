@@ -568,7 +568,7 @@ async def test_a_call_that_fails_ends_nothing_else() -> None:
         raise LookupError("on the event loop")
 
     runtime.run_soon(fail)
-    runtime.run_soon(lambda: waiter.offer(True))  # type: ignore[arg-type]  # what it returns is of no interest
+    runtime.run_soon(lambda: waiter.offer(True))
     assert await waiter.wait(runtime.now() + 10)
 
 
