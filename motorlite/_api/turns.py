@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from contextvars import ContextVar, copy_context
-from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Final, NoReturn, Self, TypeVar
 
 from motorlite.errors import no_time_left
 
@@ -25,7 +25,7 @@ TURN: Final = 0.01
 _SHARE: Final = 0.5
 _LONGEST: Final = 0.1
 _KNOWN_FOR: Final = 5.0
-# Seconds of a turn while a call waits for the server: it also keeps the call's own message and reply waiting.
+# Seconds of a turn while a call waits for the server. Each turn also delays the call's own message and reply.
 _MEANWHILE: Final = 0.002
 
 # The error of a call that is refused now, until `refused` raises it.
@@ -113,7 +113,10 @@ class Turns:
 
 
 class Meanwhile:
-    """A context manager: while its block waits for something, a computation goes on in turns, as far as it gets."""
+    """A context manager: while its block waits for something, a computation goes on in turns, as far as it gets.
+
+    It begins with a call of `begin`.
+    """
 
     __slots__ = ("_context", "_core", "_slices")
 
@@ -123,11 +126,15 @@ class Meanwhile:
         # User types may be encoded, and their encoders may read context variables.
         self._context = copy_context()
 
-    def __enter__(self) -> None:
-        self._core.run_soon(self._take_turn)
+    def __enter__(self) -> Self:
+        return self
 
     def __exit__(self, *_exc: object) -> None:
         self._slices = None
+
+    def begin(self) -> None:
+        """Take the first turn soon."""
+        self._core.run_soon(self._take_turn)
 
     def _take_turn(self) -> None:
         if self._slices is not None and self._context.run(self._compute, self._slices):

@@ -119,7 +119,7 @@ class Core:
         self.topology: Topology
         self.executor: Executor
         self.now: Callable[[], float]
-        self.run_soon: Callable[[Callable[[], None]], None]
+        self.run_soon: Callable[[Callable[[], object]], None]
         self.prefetching: Prefetching
         self.scope_deadline: Callable[[], float]
         cores.add(self)

@@ -37,7 +37,7 @@ from motorlite._wire.replies import check_batch, number, upserts
 from motorlite.errors import BulkWriteError, BulkWriteExecutionTimeout, DocumentTooLarge, InvalidOperation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from bson.codec_options import CodecOptions
 
@@ -336,6 +336,7 @@ class BulkBatch(Operation["Document | None"]):
         "is_acknowledged",
         "is_continuation",
         "is_retryable",
+        "when_taken",
     )
 
     kind = Kind.WRITE
@@ -383,6 +384,8 @@ class BulkBatch(Operation["Document | None"]):
         self.is_acknowledged = is_acknowledged(write_concern)
         # The caller changes it for all batches of a bulk write but the first.
         self.is_continuation = False
+        # Called when the batch has its statements, so that those of the next one can be encoded.
+        self.when_taken: Callable[[], None] | None = None
         self.is_retryable = self.is_acknowledged and (
             self._are_documents or not any(map(is_multi, run.statements[start : start + 1]))
         )
@@ -438,12 +441,17 @@ class BulkBatch(Operation["Document | None"]):
         return run.encoded_from + len(run.encoded) < len(run.statements)
 
     def prepare_next(self) -> Slices[None]:
-        """Encode what the next batch can have, after the first attempt of this one, and before its end."""
-        if self.count:
-            try:
-                yield from self._encode_from(self._start + self.count)
-            except Exception:
-                return  # the next batch raises it, if the bulk write gets that far
+        """Encode as many statements as the next batch can have, once `when_taken` was called and before this one ends.
+
+        This goes on in steps of the event loop that belong to no task, so it raises nothing: if the bulk write gets as
+        far as a statement that cannot be encoded, the batch that has it raises the error.
+        """
+        try:
+            yield from self._encode_from(self._start + self.count)
+        except (GeneratorExit, KeyboardInterrupt):
+            raise
+        except BaseException:  # a codec of the user's may raise anything
+            return
 
     def _encode_from(self, start: int) -> Slices[None]:
         run = self._run
@@ -534,6 +542,8 @@ class BulkBatch(Operation["Document | None"]):
         is_last = not self._has_successor and start + count == len(run.statements)
         self.is_acknowledged = is_acknowledged(self._write_concern) or (self._ordered and not is_last)
         self.is_retryable = self.is_acknowledged and not has_multi
+        if self.when_taken is not None:
+            self.when_taken()
         return DocumentSequence(self._field, taken)
 
     def _check_options(self, facts: ServerFacts) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections import deque
 from collections.abc import Mapping
+from contextvars import Context
 from itertools import count
 from math import inf
 from typing import TYPE_CHECKING, Any
@@ -154,7 +155,7 @@ class FakeCore(Core):
         self.time_per_look = 0.0
         self.checkpoints = 0
         # What is to run in the event loop's next turn.
-        self.soon: list[Callable[[], None]] = []
+        self.soon: list[Callable[[], object]] = []
         self.run_soon = self.soon.append
         self.scope = inf
         self._is_closed = False
@@ -244,7 +245,7 @@ class FakeCore(Core):
             functions = [*self.soon]
             self.soon.clear()
             for function in functions:
-                function()
+                Context().run(function)
         raise AssertionError
 
     async def close(self, grace: float = 5.0) -> None:

@@ -83,7 +83,8 @@ class CollectionBulkWrite(BulkWrite):
         if not batch.leaves_work:
             return await write(batch, call)
         # Else either this process or the server would have nothing to do.
-        with Meanwhile(self._core, batch.prepare_next()):
+        with Meanwhile(self._core, batch.prepare_next()) as meanwhile:
+            batch.when_taken = meanwhile.begin
             return await write(batch, call)
 
     def _error(self) -> BulkWriteError | None:
