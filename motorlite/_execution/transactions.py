@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from motorlite._base.error_documents import (
     MAX_TIME_MS_EXPIRED,
     REAUTHENTICATION_REQUIRED,
+    RETRYABLE,
     RETRYABLE_WRITE,
     RETRYABLE_WRITE_CODES,
     SYSTEM_OVERLOADED,
@@ -98,10 +99,11 @@ def _leaves_unknown(error: PyMongoError) -> bool:
 def _was_refused(failure: Failure) -> bool:
     """Whether no server began to carry out a command: it was rejected, or the connection failed before it was written.
 
-    A server that requires authentication again rejects it too, whether the authentication then fails or not.
+    A server rejects it as well if it labels a retry as safe, or if it requires authentication again, whether the
+    authentication then fails or not.
     """
     is_unauthenticated = error_code(failure.error) == REAUTHENTICATION_REQUIRED
-    return was_rejected(failure) or is_unauthenticated or not failure.reached_server
+    return failure.has_label(RETRYABLE) or is_unauthenticated or not failure.reached_server
 
 
 def _is_network_error(error: PyMongoError) -> bool:
@@ -288,10 +290,9 @@ class Part:
             self._unpin()
 
     def describe(self, error: PyMongoError) -> None:
-        """Note in the error that ends the operation what has become of the transaction.
+        """Record whether the transaction may have been committed, and whether only a new transaction can succeed.
 
-        That is whether it may have been committed, and whether it can only be repeated as a whole: the error may be
-        that of an earlier attempt, which did not know yet.
+        The error that ends the operation may come from an earlier attempt, which did not know that yet.
         """
         if self._was_cut_off:
             error._add_error_label(TRANSIENT_TRANSACTION)

@@ -178,7 +178,7 @@ class Operation(Generic[R_co]):
     prefers_concern_error: ClassVar[bool] = False
     # The caller chose the read preference for this call alone, so that of a transaction does not replace it.
     has_own_preference: bool = False
-    # Where no suitable server is known, an attempt waits for one. Otherwise it fails at once.
+    # Where no suitable server is known, an attempt waits for one. If this is False, the attempt fails at once.
     waits_for_server: ClassVar[bool] = True
     # The cursor whose batch it asks for; 0: none.
     cursor_id: int = 0

@@ -27,7 +27,7 @@ def secrets_of(options: ClientOptions) -> Secrets:
     """All that the options have to hide.
 
     A password such as "admin" that is also a name is not: the report is useless without the name, and a name that is
-    hidden would tell the password.
+    hidden would reveal the password.
     """
     found: list[Any] = []
     shown = {*_OWN_WORDS, options.database, *(host for host, _ in options.seeds)}

@@ -289,6 +289,16 @@ async def test_a_commit_that_overloaded_servers_rejected(place: str, then: str) 
         assert it.ends() == [*commits, ("commitTransaction" if then == "commit" else "abortTransaction", 1)]
 
 
+async def test_a_commit_that_was_rejected_without_overload() -> None:
+    async with leaving(retry_budget=0) as it:
+        it.server.on("commitTransaction", *[RETRYABLE_ONLY] * 10)
+        with pytest.raises(OperationFailure) as raised:
+            await it.client.start_session().with_transaction(it.insert)
+        assert not raised.value.may_have_been_executed
+        await anyio.sleep(3)
+        assert it.ends()[-1] == ("abortTransaction", 1)
+
+
 @pytest.mark.parametrize(
     ("answers", "commits"),
     [([failure(18)], 1), ([OVERLOADED], 1), ([Close(), Close()], 1), ([{"ok": 1}], 2)],

@@ -215,7 +215,10 @@ class AsyncioHost:
 
 
 def _raise(error: BaseException) -> None:
-    raise error
+    try:
+        raise error
+    finally:
+        del error  # its traceback references this frame
 
 
 class _Stop(Exception):

@@ -221,7 +221,8 @@ class EpollStream(TrioStream):
         if self.is_closed:
             raise self._closed_error()
         await checkpoint_if_cancelled()
-        # Before it is true: after a KeyboardInterrupt in between, the reply would go to the connection's next user.
+        # Set before the system call. Otherwise, after a KeyboardInterrupt between the two, the connection's next user
+        # would get the reply.
         self.sent_nothing = False
         try:
             sent = self._socket.send(data)

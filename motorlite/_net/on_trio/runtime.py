@@ -146,10 +146,10 @@ class _TrioTask:
             try:
                 try:
                     await self._function(*self._args)
-                except Exception:
-                    _logger.exception("background task %s failed", self._function)
-            except* KeyboardInterrupt:  # of a task that the function has started, which is not protected
-                _pass_on_interrupt()
+                except* KeyboardInterrupt:  # of a task that the function has started, which is not protected
+                    _pass_on_interrupt()
+            except Exception:
+                _logger.exception("background task %s failed", self._function)
 
     def cancel(self) -> None:
         self._scope.cancel()
@@ -303,7 +303,7 @@ def _call(function: Callable[..., object], args: tuple[Any, ...]) -> None:
 
 
 def _pass_on_interrupt() -> None:
-    """Give a KeyboardInterrupt to the program: in a system task, it would end that with an internal error of trio's."""
+    """Pass a Ctrl-C on to the program: in a system task, it would end the run with an internal error of trio's."""
     signal.raise_signal(signal.SIGINT)
 
 

@@ -164,7 +164,8 @@ class TrioStream:
         """Write `data`. Waits only for a full buffer of the system."""
         self.sent_nothing = True
         await checkpoint_if_cancelled()
-        # Before it is true: after a KeyboardInterrupt in between, the reply would go to the connection's next user.
+        # Set before the system call. Otherwise, after a KeyboardInterrupt between the two, the connection's next user
+        # would get the reply.
         self.sent_nothing = False
         try:
             sent = self._send_some(data)

@@ -154,7 +154,7 @@ class TestResumable:
 
     @pytest.mark.parametrize("is_reachable", [True, False])
     def test_a_server_that_is_lost_after_it_rejected_a_getmore(self, is_reachable: bool) -> None:
-        for labels in (["SystemOverloadedError", "RetryableError"], ["SystemOverloadedError"], []):
+        for labels in (["SystemOverloadedError", "RetryableError"], ["SystemOverloadedError"], ["RetryableError"], []):
             error = error_from_reply({"ok": 0, "code": 462, "errmsg": "", "errorLabels": labels}, 25)
             error.reached_server = True
             resumes = bool(labels) and not is_reachable

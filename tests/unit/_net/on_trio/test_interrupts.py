@@ -18,9 +18,19 @@ async def interrupted() -> None:
     signal.raise_signal(signal.SIGINT)
 
 
-def test_an_interrupt_of_a_task_that_background_work_has_started() -> None:
+@pytest.mark.parametrize("has_sibling", [False, True])
+def test_an_interrupt_of_a_task_that_background_work_has_started(has_sibling: bool) -> None:
+    async def fail() -> None:
+        try:
+            await trio.sleep_forever()
+        finally:
+            raise ValueError("cancelled")
+
     async def work() -> None:
         async with trio.open_nursery() as nursery:
+            if has_sibling:
+                nursery.start_soon(fail)
+                await trio.sleep(1)
             nursery.start_soon(interrupted)
 
     async def main() -> None:
