@@ -17,6 +17,8 @@ from motorlite import AsyncMongoClient, ClientStats, DriverInfo, OverloadRetry, 
 from motorlite._net import kerberos
 from motorlite.errors import ConfigurationError, InvalidOperation
 from motorlite.gridfs import AsyncGridFSBucket
+from tests.support.clients import scripted_client
+from tests.support.core import replica_set
 from tests.support.fake_core import FakeServer, FakeTopology, fake_client
 
 if TYPE_CHECKING:
@@ -181,7 +183,7 @@ def test_a_mechanism_without_its_package(monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.parametrize("duplicate", [copy.deepcopy, pickle.dumps])
 async def test_what_has_connections_cannot_be_pickled(duplicate: Callable[[Any], Any]) -> None:
     # Half an event loop, and a warning from its end, were left behind.
-    async with AsyncMongoClient() as client:
+    async with scripted_client(replica_set()) as client:
         for one in (client, client.app, client.app.things):
             with pytest.raises(TypeError, match="create a client in each process"):
                 duplicate(one)
