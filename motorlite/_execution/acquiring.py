@@ -38,10 +38,11 @@ async def select(
     selection_timeout: float,
     on_wait: Callable[[float], None] | None = None,
 ) -> Server:
-    """Wait up to `selection_timeout` seconds for a suitable server. `on_wait` is called when it has to wait."""
+    """Wait up to `selection_timeout` seconds for a suitable server, if the operation does. `on_wait` is called then."""
     attempt.waits(now)
     attempt.selection_until = until = now + selection_timeout
-    return await deployment.select(run.selector, run.call.deadline, run.deprioritized, until, on_wait)
+    limit = until if run.operation.waits_for_server else None
+    return await deployment.select(run.selector, run.call.deadline, run.deprioritized, limit, on_wait)
 
 
 async def select_and_publish(
@@ -140,10 +141,10 @@ class Deployment(Protocol):
         selector: Selector,
         deadline: Deadline,
         deprioritized: Collection[Address],
-        until: float,
+        until: float | None,
         on_wait: Callable[[float], None] | None = None,
     ) -> Coroutine[Any, Any, Server]:
-        """Wait for a suitable server, until the loop time `until` or the deadline."""
+        """Wait for a suitable server, until the loop time `until` or the deadline; None: do not wait."""
         ...
 
     def back_off(self, selector: Selector, failed: Address, until: float) -> Coroutine[Any, Any, None]:

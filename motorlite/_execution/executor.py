@@ -404,8 +404,7 @@ class Executor:
         return waiting if run.retry is None else self._retries.while_pausing(waiting)
 
     async def _select(self, run: Run, attempt: Attempt) -> Server:
-        publish, now = self.reports.publish_selection, self._now()
-        timeout = self._selection_timeout if run.operation.waits_for_server else 0.0
+        publish, now, timeout = self.reports.publish_selection, self._now(), self._selection_timeout
         if publish:
             waiting = acquiring.select_and_publish(lambda: self._deployment, run, attempt, now, timeout, publish)
         else:

@@ -210,20 +210,20 @@ class Topology:
         selector: Selector,
         deadline: Deadline,
         deprioritized: Collection[Address],
-        until: float,
+        until: float | None,
         on_wait: Callable[[float], None] | None = None,
     ) -> Server:
-        """Wait for a suitable server until the loop time `until` and the deadline.
+        """Wait for a suitable server until the loop time `until` and the deadline. None: only let other tasks run.
 
-        If there is none at first, `on_wait` is called once with the number of seconds left.
+        If there is none at first and it waits, `on_wait` is called once with the number of seconds left.
 
         Raises:
             ServerSelectionTimeoutError: no suitable server in time.
             AutoReconnect: the server of the cursor or transaction has left the deployment.
             InvalidOperation: the client was closed.
         """
-        limit = min(until, deadline.expires_at)
         started = self._runtime.now()
+        limit = min(started if until is None else until, deadline.expires_at)
         is_over = False
         while True:
             if self.is_stopped:
@@ -235,7 +235,7 @@ class Topology:
                 self._check_is_there(selector)
             if is_over:
                 raise self._timed_out(selector, describe_limit(deadline, until, started))
-            if on_wait is not None:
+            if on_wait is not None and until is not None:
                 on_wait(limit - self._runtime.now())
                 on_wait = None
             seeds = self.seeds
@@ -273,7 +273,7 @@ class Topology:
         if self.seeds is not None:
             return self.seeds.too_late(words)
         error = ServerSelectionTimeoutError(describe_failure(self.description, selector, words))
-        error.phase = "selection"
+        error.phase = "selection" if words else None
         return error
 
     def _check_is_there(self, address: Address) -> None:

@@ -10,11 +10,13 @@ import anyio
 import pytest
 
 from motorlite.errors import InvalidOperation, NetworkTimeout, OperationFailure, PyMongoError
+from motorlite.monitoring import RetryEvent, ServerSelectionFailedEvent, ServerSelectionWaitingEvent
 from motorlite.testing.cancellation import cancel_at, count_await_points
 from motorlite.testing.scripted import Close, Hang, Reply, ScriptedDeployment, failure, overloaded
 from tests.support.cancellation import counted
 from tests.support.change_log import ChangeLog, numbers, token
 from tests.support.clients import Client, scripted_client
+from tests.support.events import Recorder
 from tests.support.kept_errors import garbage, without_collector
 
 if TYPE_CHECKING:
@@ -198,11 +200,12 @@ async def test_a_primary_that_was_lost_between_two_steps_is_not_waited_for() -> 
 @pytest.mark.parametrize("options", [{}, {"timeoutMS": 10_000}], ids=["no limit", "limit"])
 async def test_a_primary_that_is_lost_after_it_rejected_a_getmore_is_not_waited_for(options: dict[str, Any]) -> None:
     """It waited for the server selection timeout, and then raised the error of the overloaded server."""
-    log = ChangeLog(2)
-    async with watched(log, members=3, heartbeatFrequencyMS=500, **options) as it:
+    log, recorder = ChangeLog(2), Recorder(RetryEvent, ServerSelectionFailedEvent, ServerSelectionWaitingEvent)
+    async with watched(log, members=3, heartbeatFrequencyMS=500, event_listeners=[recorder], **options) as it:
         a = it.deployment["a:1"]
         async with it.watch(resume_after=token(0)) as stream, anyio.create_task_group() as group:
             await stream.to_list()
+            recorder.clear()
             a.on("getMore", overloaded())
 
             async def fail_over() -> None:
@@ -217,6 +220,15 @@ async def test_a_primary_that_is_lost_after_it_rejected_a_getmore_is_not_waited_
             assert numbers([await stream.next()]) == [3]
             assert anyio.current_time() - before < 2
             assert len(log.stages) == 2
+    # No event says that the getMore begins to wait, or names an option or a deadline.
+    waiting = recorder.of(ServerSelectionWaitingEvent)
+    assert {event.operation_name for event in waiting} <= {"killCursors"}
+    [failed] = [each for each in recorder.of(ServerSelectionFailedEvent) if each.operation_name == "getMore"]
+    refused = recorder.of(RetryEvent)[-1]
+    assert str(failed.failure).startswith("No server for the server a:1: none of the known servers is suitable (")
+    assert str(refused.error) == str(failed.failure)
+    assert "time used up" not in str(failed.failure)
+    assert refused.refusal == "not retryable"
 
 
 async def test_a_connection_that_is_lost_after_a_getmore_was_rejected_on_it() -> None:

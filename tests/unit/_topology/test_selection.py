@@ -4,12 +4,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
+from motorlite._base.deadline import NO_DEADLINE, Deadline
 from motorlite._topology.selection import (
     WRITABLE,
     Selector,
     WritesByPreference,
     choose,
     describe_failure,
+    describe_limit,
     describe_selector,
     suitable_servers,
 )
@@ -187,6 +189,11 @@ def test_failure_with_reachable_servers_names_their_kinds() -> None:
     text = describe_failure(topology, Preference(NEAREST, ({"dc": "ny"},)))
     assert "none of the known servers is suitable (ReplicaSetWithPrimary 'rs')" in text
     assert "a:1 is RSPrimary; b:1 is RSSecondary with tags {'dc': 'la'}; c:1 is Unknown" in text
+
+
+def test_limit_of_a_selection_that_does_not_wait() -> None:
+    assert describe_limit(NO_DEADLINE, None, 1.0) == describe_limit(Deadline(2.0, timeout=5.0), None, 1.0) == ""
+    assert describe_limit(Deadline(1.0, timeout=5.0), None, 1.0) == "within 5 s (timeoutMS or motorlite.timeout())"
 
 
 def test_failure_names_the_set_that_was_found_instead() -> None:
