@@ -163,7 +163,7 @@ class Kinds:
                 (others if self._is_neutral(assignment, source) else kinds).append(found)
         if any(kinds):
             # Where the name is also given to something else, nothing shows which of the two a use means.
-            return kinds[0] if all(kinds) else None
+            return kinds[0] if len(set(kinds)) == 1 else None
         return self._first(imported if kinds else [*others, *imported])
 
     @staticmethod

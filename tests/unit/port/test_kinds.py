@@ -85,6 +85,8 @@ def test_a_client_is_followed(program: str) -> None:
         # One name for several things.
         "async def f():\n    with open('x') as c:\n        c.close()\n    c = AsyncIOMotorClient()\n",
         "async def f():\n    c = AsyncIOMotorClient()\n    c, d = make()\n    c.close()\n",
+        "async def f():\n    c = AsyncIOMotorClient()\n    c.close()\n    c = AsyncIOMotorClient().db.coll\n",
+        "async def f():\n    c = AsyncIOMotorClient().db.coll\n    c = AsyncIOMotorClient()\n    c.close()\n",
     ],
 )
 def test_what_may_be_something_else_is_left_alone(program: str) -> None:
