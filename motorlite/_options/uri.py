@@ -24,7 +24,6 @@ _EXAMPLE = "mongodb://localhost:27017"
 # Compiled when they are needed, which is rare.
 _BARE_PERCENT = "%(?![0-9A-Fa-f]{2})"
 _NOT_IN_DATABASE = r'[/\\ "$\x00]'
-_BLANK = "; white space precedes or follows the connection string: remove it, for example with .strip()"
 _ENCODE = "; username and password must be percent-encoded, for example with urllib.parse.quote(password, safe='')"
 # SOCKS5 specification: options that must not be repeated, since the intended proxy would be ambiguous.
 _ONCE_ONLY = {"proxyhost", "proxyport", "proxyusername", "proxypassword"}
@@ -88,20 +87,23 @@ def read_uri(uri: str, default_port: int = DEFAULT_PORT) -> tuple[ParsedURI, lis
     """
     if not is_encodable(uri):
         raise InvalidURI("the connection string cannot be encoded as UTF-8")
-    # Files with secrets often end in a line break.
-    blank = "" if uri == uri.strip() else _BLANK
+    # Files with secrets often end in a line break. After a single option, PyMongo ignores it, so programs work with it.
+    if "?" in uri:
+        uri = uri.rstrip()
+    if uri != uri.strip():
+        raise InvalidURI("white space precedes or follows the connection string: remove it, for example with .strip()")
     is_srv = uri.startswith(_SRV_SCHEME)
     if not is_srv and not uri.startswith(_SCHEME):
         scheme, separator, _ = uri.partition("://")
         # Anything but a plain word may be a piece of a password.
         other = f", not with {scheme}{separator}" if separator and re.fullmatch("[A-Za-z][A-Za-z0-9+]*", scheme) else ""
-        raise InvalidURI(f"a connection string begins with {_SCHEME} or {_SRV_SCHEME}{other}{blank}")
+        raise InvalidURI(f"a connection string begins with {_SCHEME} or {_SRV_SCHEME}{other}")
     rest, _, query = uri.partition("://")[2].partition("?")
     authority, _, path = rest.partition("/")
     userinfo, at_sign, host_list = authority.rpartition("@")
     username, password = _userinfo(userinfo) if at_sign else (None, None)
     # The rest of a password that was not encoded may look like a host, a port or a database.
-    hint = (_ENCODE if "@" in uri else "") + blank
+    hint = _ENCODE if "@" in uri else ""
     if not host_list:
         # An absolute path in the place of a host, whose slashes are not percent-encoded.
         socket = "; the path of a socket must be percent-encoded" if ".sock" in path else ""

@@ -111,7 +111,7 @@ def test_wrong_hosts_alone(text: str, message: str) -> None:
         ("mongodb://u%FF@a", "username is not UTF-8"),
         ("mongodb://u:%FF@a", "password is not UTF-8"),
         ("mongodb://a/%FF", "database is not UTF-8"),
-        *((f"mongodb://a:{port}", "from 1 to 65535") for port in ("", "+1", "٣", "000001", "27017 ")),
+        *((f"mongodb://a:{port}", "from 1 to 65535") for port in ("", "+1", "٣", "000001", "27017 ,b")),
         *((f"mongodb://a/{name}", "database") for name in (".coll", "d$b", "d.c%2Fx")),
         ("mongodb+srv://a,b", "exactly one"),
         ("mongodb+srv://a:1", "without a port"),
@@ -364,10 +364,24 @@ def test_what_no_message_can_hold() -> None:
         assert caught.value.__context__ is None
 
 
-@pytest.mark.parametrize("uri", ["mongodb://a:27017\n", " mongodb://a", "mongodb://u:p@a\n", "mongodb+srv://a.b.c \n"])
-def test_white_space_around_a_connection_string_that_is_refused(uri: str) -> None:
-    with pytest.raises(InvalidURI, match=r"white space precedes or follows the connection string: remove it"):
+@pytest.mark.parametrize(
+    "uri",
+    [
+        *("mongodb://a:27017\n", " mongodb://a", "mongodb://u:p@a\n", "mongodb+srv://a.b.c \n", "mongodb://a/\n"),
+        *("mongodb://a/shop\n", "mongodb://u:p@a/shop\r\n", "\nmongodb://a/?tls=true"),
+    ],
+)
+def test_white_space_around_a_connection_string(uri: str) -> None:
+    with pytest.raises(InvalidURI, match=r"^white space precedes or follows the connection string: remove it"):
         parse_uri(uri)
     with pytest.raises(InvalidURI) as caught:
         parse_uri("mongodb://a:b")
     assert "white space" not in str(caught.value)
+    assert parse_uri("mongodb://a/shop%0A").database == "shop\n"
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", " "])
+def test_white_space_after_the_options_of_a_connection_string(end: str) -> None:
+    assert parse_uri(f"mongodb://a/shop?replicaSet=rs0{end}") == parse_uri("mongodb://a/shop?replicaSet=rs0")
+    assert parse_uri(f"mongodb://a/?w=1&tls=true{end}").options == {"w": 1, "tls": True}
+    assert parse_uri(f"mongodb://a/?appName=x%20{end}").options == {"appname": "x "}
