@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from math import inf
+from typing import TYPE_CHECKING
 
 import pytest
 import trio
@@ -12,6 +13,17 @@ import trio.testing
 from motorlite._net.on_trio.runtime import TrioRuntime
 from motorlite._wire.frames import FrameReader
 from motorlite.errors import AutoReconnect
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(autouse=True)
+def handles_interrupts() -> Iterator[None]:
+    """Also where this process runs in the background of a shell, which ignores Ctrl-C then."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 async def interrupted() -> None:
