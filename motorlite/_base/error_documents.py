@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 RETRYABLE_WRITE: Final = "RetryableWriteError"
 RETRYABLE: Final = "RetryableError"
 SYSTEM_OVERLOADED: Final = "SystemOverloadedError"
+# Labels of errors after which the same command may succeed: the server did nothing for it, for now.
+REFUSALS: Final = frozenset({SYSTEM_OVERLOADED, RETRYABLE})
 NO_WRITES_PERFORMED: Final = "NoWritesPerformed"
 TRANSIENT_TRANSACTION: Final = "TransientTransactionError"
 UNKNOWN_COMMIT_RESULT: Final = "UnknownTransactionCommitResult"

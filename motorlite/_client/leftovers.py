@@ -9,7 +9,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from motorlite._base.deadline import Deadline
-from motorlite._base.error_documents import REAUTHENTICATION_REQUIRED, RETRYABLE, RETRYABLE_WRITE, SYSTEM_OVERLOADED
+from motorlite._base.error_documents import REAUTHENTICATION_REQUIRED, REFUSALS, RETRYABLE_WRITE
 from motorlite._operations.contract import Call, TimeLimit
 from motorlite._operations.cursors import KillCursors, LostCursor, opened_by
 from motorlite.errors import InvalidOperation, OperationFailure, PyMongoError
@@ -34,8 +34,6 @@ R = TypeVar("R")
 LIMIT: Final = 10.0
 # Seconds between attempts. After the last one, the server's own limit closes the cursors.
 PAUSES: Final = (1.0, 2.0, 4.0, 8.0)
-# Labels of the server's errors after which another command may succeed.
-_PASSING: Final = (SYSTEM_OVERLOADED, RETRYABLE)
 
 
 def kill_command(cursor: LostCursor, time_limit: TimeLimit = TimeLimit.OMIT) -> KillCursors:
@@ -157,7 +155,7 @@ def is_settled(error: PyMongoError) -> bool:
     """Whether another killCursors would end the same way: the server refused it, or the client is closed."""
     if isinstance(error, OperationFailure):
         # It did nothing, for now: it is overloaded, says itself that a retry is safe, or requires authentication.
-        is_passing = error.code == REAUTHENTICATION_REQUIRED or any(map(error.has_error_label, _PASSING))
+        is_passing = error.code == REAUTHENTICATION_REQUIRED or not REFUSALS.isdisjoint(error.error_labels)
         return error.reached_server and not error.timeout and not is_passing
     return isinstance(error, InvalidOperation)
 

@@ -10,13 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bson.dbref import DBRef
 
-from motorlite._base.error_documents import (
-    CURSOR_NOT_FOUND,
-    RESUMABLE_CHANGE_STREAM,
-    RESUMABLE_CODES,
-    RETRYABLE,
-    SYSTEM_OVERLOADED,
-)
+from motorlite._base.error_documents import CURSOR_NOT_FOUND, REFUSALS, RESUMABLE_CHANGE_STREAM, RESUMABLE_CODES
 from motorlite._base.wire_versions import V4_4
 from motorlite._operations.cursors import GetMore
 from motorlite._operations.reads import Aggregate
@@ -181,7 +175,7 @@ def is_resumable(error: PyMongoError, wire_version: int, *, is_reachable: bool =
         wire_version: That of the server that opened the cursor.
         is_reachable: Whether another getMore could be sent to that server.
     """
-    if not is_reachable and (error.has_error_label(SYSTEM_OVERLOADED) or error.has_error_label(RETRYABLE)):
+    if not is_reachable and not REFUSALS.isdisjoint(error.error_labels):
         # The error is that of an attempt before the one that did not reach the server.
         return True
     code = error_code(error)

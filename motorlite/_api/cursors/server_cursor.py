@@ -12,7 +12,7 @@ from motorlite._api.call_options import effective
 from motorlite._api.session import state_of
 from motorlite._api.turns import give_way
 from motorlite._api.typings import DocumentT
-from motorlite._base.error_documents import RETRYABLE, SYSTEM_OVERLOADED
+from motorlite._base.error_documents import REFUSALS
 from motorlite._base.values import EncodedDocuments
 from motorlite._client.leftovers import give_back, is_settled, kill_command
 from motorlite._client.prefetch import Prefetch, in_background
@@ -434,6 +434,6 @@ def was_not_executed(error: PyMongoError) -> bool:
     A getMore may be sent again only after it changed nothing. So it changed nothing if it ended while another attempt
     was in question.
     """
-    if not error.reached_server or error.has_error_label(SYSTEM_OVERLOADED) or error.has_error_label(RETRYABLE):
+    if not error.reached_server or not REFUSALS.isdisjoint(error.error_labels):
         return True
     return error.phase in _BETWEEN_ATTEMPTS or isinstance(error, InvalidOperation | RetryStrategyError)
