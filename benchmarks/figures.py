@@ -29,6 +29,8 @@ class Round:
     cpu_seconds: float
     p50: float
     p99: float
+    # Of the server, which other clients may have used, too; None: unknown.
+    server_cpu_seconds: float | None = None
 
     @property
     def rate(self) -> float:
@@ -38,6 +40,11 @@ class Round:
     def cpu(self) -> float:
         """Client CPU per operation, user and system, of all threads of the process."""
         return self.cpu_seconds / self.operations
+
+    @property
+    def server_cpu(self) -> float | None:
+        """The server's CPU per operation."""
+        return None if self.server_cpu_seconds is None else self.server_cpu_seconds / self.operations
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +70,13 @@ class Summary:
     rounds: int
     rate: Spread
     cpu: Spread
+    server_cpu: float | None
     p50: float
     p99: float
 
     @classmethod
     def of(cls, rounds: Sequence[Round]) -> Summary:
+        server = [r.server_cpu for r in rounds if r.server_cpu is not None]
         return cls(
             operation=rounds[0].operation,
             arm=rounds[0].arm,
@@ -75,6 +84,7 @@ class Summary:
             rounds=len(rounds),
             rate=Spread.of([r.rate for r in rounds]),
             cpu=Spread.of([r.cpu for r in rounds]),
+            server_cpu=statistics.median(server) if server else None,
             p50=statistics.median(r.p50 for r in rounds),
             p99=statistics.median(r.p99 for r in rounds),
         )

@@ -23,10 +23,11 @@ from benchmarks.storm.report.plots import write as write_plot
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from benchmarks.figures import Round
     from benchmarks.scale.sections import Section
+    from benchmarks.speed.rounds import Loaded
 
 # Two minutes, which show that everything works; what is left out takes longest.
 QUICK: Final[dict[str, Any]] = {"rounds": 1, "seconds": 0.2, "warm_up": 200}
@@ -75,7 +76,7 @@ def measure(
     """
     from motorlite.testing import LocalServer
 
-    servers: dict[str, tuple[str, Callable[[], None]]] = {}
+    servers: dict[str, tuple[str, Loaded]] = {}
     runs: dict[str, Run] = {}
     version = ""
     with ExitStack() as stack:
@@ -86,13 +87,13 @@ def measure(
                 uri = arm_uri(started.uri)
                 # On all members, where it is read at once.
                 acknowledged = f"{uri}&w={SERVERS[kind].get('nodes', 1)}"
-                version, clean = stack.enter_context(documents(acknowledged, all_sizes=True))
-                servers[kind] = uri, clean
-            uri, clean = servers[kind]
+                servers[kind] = uri, stack.enter_context(documents(acknowledged, all_sizes=True))
+            uri, loaded = servers[kind]
+            version = loaded.version
             able = [arm for arm in arms if arm != FLOOR or name == PLAIN]
             copies = section.processes(name)
             uri = f"{uri}&{options}" if options else uri
-            runs[name] = stack.enter_context(Run(able, uri, clean=clean, copies=copies))
+            runs[name] = stack.enter_context(Run(able, uri, loaded, copies=copies))
             say(f"warming up {', '.join(able)}{f' with {name}' if name else ''}")
             warm_up(runs[name], name, uri, arguments.warm_up, copies, max(case.tasks for case in section.cases))
         for number in range(arguments.rounds):

@@ -46,14 +46,14 @@ def run(arguments: argparse.Namespace) -> int:
     has_many = any(name.endswith("_100k") for name, _ in chosen)
     with (
         server(arguments.uri) as uri,
-        documents(uri, many=has_many) as (version, clean),
-        Run(arms, arm_uri(uri), arguments.before, clean=clean) as measured,
+        documents(uri, many=has_many) as loaded,
+        Run(arms, arm_uri(uri), loaded, arguments.before) as measured,
     ):
         say(f"warming up {', '.join(arms)} with {WARM_UP_OPERATIONS:,} operations each")
         measured.warm_up(min(500, max(tasks for _, tasks in chosen)))
         measured.measure(chosen, arguments.rounds, seconds=arguments.seconds)
     found = {
-        **facts(arms, version, busy),
+        **facts(arms, loaded.version, busy),
         "documents": DOCUMENTS,
         "document_bytes": len(bson.encode(document(1))),
         "warm_up_operations": WARM_UP_OPERATIONS,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     Rows = Sequence[Sequence[str]]
 
 COLUMNS = ("", "ops/s", "(min-max)", "x best peer", "x bare", "CPU us/op", "(min-max)", "x best peer", "x bare")
-HEAD = (*COLUMNS, "p50 ms", "p99 ms")
+HEAD = (*COLUMNS, "server us/op", "p50 ms", "p99 ms")
 
 
 def tables(rounds: Sequence[Round]) -> Iterator[tuple[str, Rows]]:
@@ -101,6 +101,7 @@ def row(summary: Summary, best: Summary | None, floor: Summary | None) -> tuple[
         _range(summary.cpu, 1e6),
         _ratio(summary.cpu, best.cpu if best else None),
         _ratio(summary.cpu, floor.cpu if floor else None),
+        "-" if summary.server_cpu is None else f"{summary.server_cpu * 1e6:,.1f}",
         f"{summary.p50 * 1e3:,.2f}",
         f"{summary.p99 * 1e3:,.2f}",
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pymongo
 
@@ -27,6 +27,16 @@ GRACE = 120.0  # seconds that an arm may exceed its round before it is killed
 MODULE = "benchmarks.speed.worker"
 
 
+class Loaded(NamedTuple):
+    """A server with the documents for a run."""
+
+    version: str
+    # Removes what earlier rounds have written.
+    clean: Callable[[], None]
+    # The processor seconds that the server has used since its start; None if it does not say, or has other members.
+    cpu: Callable[[], float | None]
+
+
 class Run(Arms):
     """The arms, one of which may be motorlite from another checkout, and their rounds so far."""
 
@@ -34,15 +44,14 @@ class Run(Arms):
         self,
         arms: Sequence[str],
         uri: str,
+        loaded: Loaded,
         before: Path | None = None,
         *,
-        clean: Callable[[], None] = lambda: None,
         copies: int = 1,
     ) -> None:
         earlier = {} if before is None else {EARLIER: (MODULE, SUBJECT, uri, str(before))}
         super().__init__({**{arm: (MODULE, arm, uri) for arm in arms}, **earlier}, copies)
-        # Removes what earlier rounds have written.
-        self._clean = clean
+        self._loaded = loaded
 
     def warm_up(self, tasks: int, operations: int = WARM_UP_OPERATIONS) -> None:
         """Run discarded operations on each arm, at the highest concurrency so that its pool is full."""
@@ -68,11 +77,16 @@ class Run(Arms):
     ) -> None:
         """Run a round of each arm, with so many of its processes; `title` is the operation's name in the results."""
         if WORKLOADS[operation].is_write:
-            self._clean()  # for all arms together: a server is slow after a drop
+            self._loaded.clean()  # for all arms together: a server is slow after a drop
         for arm in self.turns(number):
             limit = extent.get("seconds", 0) + GRACE
+            before = self._loaded.cpu()
             if figures := self.ask(arm, limit, copies, operation=operation, tasks=tasks, **extent):
-                self.results.append(Round(title or operation, arm, tasks, number + 1, **figures))
+                after = self._loaded.cpu()
+                used = None if before is None or after is None else after - before
+                self.results.append(
+                    Round(title or operation, arm, tasks, number + 1, **figures, server_cpu_seconds=used)
+                )
 
 
 def present(arms: Sequence[str], known: Mapping[str, Arm] = ARMS) -> tuple[list[str], dict[str, str]]:
@@ -110,17 +124,20 @@ def server(uri: str | None) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def documents(uri: str, *, many: bool = False, all_sizes: bool = False) -> Iterator[tuple[str, Callable[[], None]]]:
-    """Insert the documents for the run; if `many` those of long cursors too, if `all_sizes` those of `SIZES`.
-
-    Yields the server's version, and what removes the documents written by a round.
-    """
+def documents(uri: str, *, many: bool = False, all_sizes: bool = False) -> Iterator[Loaded]:
+    """Insert the documents for the run; if `many` those of long cursors too, if `all_sizes` those of `SIZES`."""
     with pymongo.MongoClient[dict[str, Any]](uri) as client:
         database = client[DATABASE]
 
         def empty() -> None:
             database[WRITTEN].drop()
             database.create_collection(WRITTEN)
+
+        def cpu() -> float | None:
+            used = client.admin.command("serverStatus")["extra_info"]
+            if len(client.nodes) > 1 or "user_time_us" not in used:
+                return None
+            return float(used["user_time_us"] + used["system_time_us"]) / 1e6
 
         client.drop_database(DATABASE)
         database[COLLECTION].insert_many(document(number) for number in range(DOCUMENTS))
@@ -129,6 +146,6 @@ def documents(uri: str, *, many: bool = False, all_sizes: bool = False) -> Itera
         if many:
             database[MANY].insert_many((document(number) for number in range(MANY_DOCUMENTS)), ordered=False)
         try:
-            yield str(client.server_info()["version"]), empty
+            yield Loaded(str(client.server_info()["version"]), empty, cpu)
         finally:
             client.drop_database(DATABASE)

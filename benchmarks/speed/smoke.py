@@ -45,7 +45,7 @@ def verdict(found: Sequence[float], limit: float) -> tuple[str, bool]:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    with server(None) as uri, documents(uri), Run((FLOOR, SUBJECT), arm_uri(uri)) as measured:
+    with server(None) as uri, documents(uri) as loaded, Run((FLOOR, SUBJECT), arm_uri(uri), loaded) as measured:
         measured.warm_up(TASKS)
         measured.measure([("find_one", TASKS)], ROUNDS, operations=OPERATIONS)
     return judge([verdict(ratios(measured.results), arguments.limit)])

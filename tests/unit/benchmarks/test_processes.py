@@ -88,6 +88,10 @@ class FakeChild:
     close = kill
 
 
+# A server that keeps to itself how much it works.
+LOADED = rounds.Loaded("7.0", lambda: None, lambda: None)
+
+
 @pytest.fixture
 def log(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, Any]]]:
     monkeypatch.setattr(processes, "Child", FakeChild)
@@ -108,7 +112,7 @@ def test_an_arm_that_fails_is_ended_and_left_out_altogether(log: list[Any], caps
 
 
 def test_several_processes_of_an_arm_work_at_the_same_time(log: list[Any]) -> None:
-    with rounds.Run(["a", "b"], "uri", copies=3) as run:
+    with rounds.Run(["a", "b"], "uri", LOADED, copies=3) as run:
         run.once("find_one", 50, 0, {"seconds": 0.5}, title="two processes", copies=2)
     assert [arm for arm, _ in log] == ["a", "a", "b", "b", *["kill a"] * 3, *["kill b"] * 3]
     assert [(one.operation, one.arm, one.operations) for one in run.results] == [
@@ -118,7 +122,7 @@ def test_several_processes_of_an_arm_work_at_the_same_time(log: list[Any]) -> No
 
 
 def test_every_arm_is_warmed_up_with_10000_operations_before_any_is_measured(log: list[Any]) -> None:
-    rounds.Run(["a", "b"], "uri").warm_up(500)
+    rounds.Run(["a", "b"], "uri", LOADED).warm_up(500)
     assert log == [(arm, {"operation": "find_one", "tasks": 500, "operations": 10_000}) for arm in ("a", "b")]
 
 
@@ -136,7 +140,7 @@ def test_each_arm_comes_as_often_in_each_place_and_after_each_other_arm(log: lis
 
 
 def test_rounds_are_interleaved_and_another_arm_goes_first_each_time(log: list[Any], tmp_path: Path) -> None:
-    run = rounds.Run(["a", "b"], "uri", tmp_path, clean=lambda: log.append(("clean", {})))
+    run = rounds.Run(["a", "b"], "uri", LOADED._replace(clean=lambda: log.append(("clean", {}))), tmp_path)
     run.measure([("find_one", 1), ("find_one", 50), ("insert_one", 1)], rounds=2, seconds=0.5)
     before = "before"
     first, second = ["a", "b", before], ["b", before, "a"]
@@ -147,7 +151,7 @@ def test_rounds_are_interleaved_and_another_arm_goes_first_each_time(log: list[A
 
 
 def test_an_arm_without_an_operation_has_no_round_of_it(log: list[Any]) -> None:
-    run = rounds.Run(["lacking", "a"], "uri")
+    run = rounds.Run(["lacking", "a"], "uri", LOADED)
     run.measure([("find_one", 1), ("insert_one", 1)], rounds=1, seconds=0.5)
     assert [(one.operation, one.arm) for one in run.results] == [
         ("find_one", "lacking"),
@@ -155,6 +159,13 @@ def test_an_arm_without_an_operation_has_no_round_of_it(log: list[Any]) -> None:
         ("insert_one", "a"),
     ]
     assert run.failures == {}
+
+
+def test_a_round_has_the_cpu_that_the_server_used_meanwhile(log: list[Any]) -> None:
+    used = iter([1.0, 1.5, 2.0, 4.0])
+    run = rounds.Run(["a", "b"], "uri", LOADED._replace(cpu=lambda: next(used)))
+    run.once("find_one", 50, 0, {"seconds": 0.5})
+    assert [one.server_cpu for one in run.results] == [0.05, 0.2]
 
 
 class Preparation:

@@ -11,6 +11,7 @@ import motorlite.testing
 from benchmarks.figures import Round
 from benchmarks.scale import command
 from benchmarks.scale.sections import Case, Section
+from benchmarks.speed.rounds import Loaded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,7 +39,7 @@ class FakeRun:
 
     log: list[tuple[Any, ...]]
 
-    def __init__(self, arms: list[str], uri: str, *, clean: Any, copies: int) -> None:
+    def __init__(self, arms: list[str], uri: str, loaded: Any, *, copies: int) -> None:
         FakeRun.log.append((tuple(arms), uri, copies))
         self.results: list[Round] = []
         self.failures: dict[str, str] = {}
@@ -75,9 +76,9 @@ def log(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
         yield SimpleNamespace(uri="mongodb://h/?tls=true" if options.get("tls") else "mongodb://h/")
 
     @contextmanager
-    def documents(uri: str, **_options: Any) -> Iterator[tuple[str, Any]]:
+    def documents(uri: str, **_options: Any) -> Iterator[Loaded]:
         assert uri.endswith("&w=1")
-        yield "7.0", lambda: None
+        yield Loaded("7.0", lambda: None, lambda: None)
 
     monkeypatch.setattr(motorlite.testing, "LocalServer", SimpleNamespace(start=start))
     monkeypatch.setattr(command, "documents", documents)
