@@ -104,8 +104,7 @@ class AsyncGridOutCursor(AsyncCursor[Any]):
         file = checked_file(document)
         return AsyncGridOut._make(self._store, self._session, file=file, deadline=self._store.lifetime())
 
-    def clone(self) -> Self:
-        """Return a new cursor with the same query, not yet run."""
+    def __copy__(self) -> Self:
         made = type(self)(self._root, self._filter, **self._options())
         made._is_empty = self._is_empty
         return made

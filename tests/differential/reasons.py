@@ -343,7 +343,6 @@ def ours(*names: str) -> Condition:
 REASONS: Final[tuple[tuple[str, Condition], ...]] = (
     ("await coll.count_documents(5)", _checked_before_it_is_sent),
     ("await coll.insert_one({}, session=5)", _checked_and_named),
-    ("await coll.insert_one({}, session=5)", step(r"clone\(", says("cannot pickle", ours("InvalidDocument")))),
     ("coll.with_options(write_concern={})", refused("codec_options|read_preference|write_concern|read_concern", FALSE)),
     ("a limit that is not a number", refused("limit|skip|batchSize|batch_size|mask", r"(True|False|[\d.]+)")),
     ("coll.find(skip=-1)", refused(CHECKED)),

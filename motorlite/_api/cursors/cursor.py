@@ -204,10 +204,12 @@ class AsyncCursor(BatchedCursor[DocumentT]):
     # --- copies ---
 
     def clone(self) -> Self:
-        """Return a new cursor with the same query, not yet run."""
-        made = self._clone(type(self), self._settings)
-        made._is_empty = self._is_empty
-        return made
+        """Return a new cursor with the same query, not yet run.
+
+        It has copies of the filter, the projection and the options: what you change in them later concerns this cursor
+        alone. `copy.copy` shares them.
+        """
+        return copy.deepcopy(self)
 
     def _clone(self, kind: type[CursorT], settings: Settings) -> CursorT:
         names, options = self._names, self._options()
@@ -226,10 +228,12 @@ class AsyncCursor(BatchedCursor[DocumentT]):
         }
 
     def __copy__(self) -> Self:
-        return self.clone()
+        made = self._clone(type(self), self._settings)
+        made._is_empty = self._is_empty
+        return made
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        made = self.clone()
+        made = copy.copy(self)
         made._filter = copy.deepcopy(self._filter, memo)
         made._projection = copy.deepcopy(self._projection, memo)
         made._query = copy.deepcopy(self._query, memo)

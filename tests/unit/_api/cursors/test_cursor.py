@@ -217,6 +217,23 @@ async def test_clone_and_rewind(coll: Collection, core: FakeCore) -> None:
     assert not core.last.is_time_limited
 
 
+async def test_a_clone_keeps_the_query_that_it_was_made_of(coll: Collection, core: FakeCore) -> None:
+    core.reply(batch([1]), batch([2]), batch([3]))
+    query, fields, comment = {"a": {"$in": [1]}}, {"a": 1}, {"why": "test"}
+    cursor = coll.find(query, fields, comment=comment)
+    clone, shallow = cursor.clone(), copy.copy(cursor)
+    query["a"]["$in"].append(2)
+    fields["b"] = 1
+    comment["why"] = "later"
+    for made in (clone, shallow, cursor):
+        await made.to_list()
+    kept, *changed = (
+        {name: sent.command[name] for name in ("filter", "projection", "comment")} for sent in core.executor.sent
+    )
+    assert kept == {"filter": {"a": {"$in": [1]}}, "projection": {"a": 1}, "comment": {"why": "test"}}
+    assert changed == [{"filter": query, "projection": fields, "comment": comment}] * 2
+
+
 async def test_find_reads_as_the_collection_says(coll: Collection, core: FakeCore) -> None:
     core.reply(batch([], 7), next_batch([]))
     await coll.with_options(read_preference=ReadPreference.NEAREST).find().to_list()
