@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
-from motorlite._base.arguments import check_boolean, check_integer, check_string
+from motorlite._base.arguments import check_boolean, check_integer, check_string, is_like
 
 __all__ = [
     "Collation",
@@ -130,7 +130,9 @@ class Collation:
         return dict(self._document)
 
     def __eq__(self, other: object) -> bool:
-        return self._document == other._document if isinstance(other, Collation) else NotImplemented
+        if is_like(other, Collation):  # PyMongo's has a document too
+            return self._document == cast("Collation", other).document
+        return NotImplemented
 
     def __repr__(self) -> str:
         return f"Collation({', '.join(f'{name}={value!r}' for name, value in self._document.items())})"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Final, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias, cast
 
 from motorlite._base.arguments import WrongType, is_like
 from motorlite._base.wire_versions import V3_4
@@ -117,7 +117,10 @@ class ServerMode:
         return self._hash
 
     def __eq__(self, other: object) -> bool:
-        return self._key == other._key if isinstance(other, ServerMode) else NotImplemented
+        if isinstance(other, ServerMode):
+            return self._key == other._key
+        # PyMongo's has a document too.
+        return self.document == cast("Any", other).document if is_like(other, type(self)) else NotImplemented
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
         # The stored hash is valid only in the process that computed it (strings hash differently elsewhere).

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Collection, ItemsView, Iterable, Mapping, MutableMapping, Sequence
 from inspect import currentframe
 from types import CoroutineType
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 from bson.objectid import ObjectId
 from bson.raw_bson import RawBSONDocument
@@ -484,8 +484,8 @@ class Concern:
         self.is_server_default: Final = not document
 
     def __eq__(self, other: object) -> bool:
-        if type(other) is type(self) and isinstance(other, Concern):
-            return self.document == other.document
+        if is_like(other, type(self)):  # PyMongo's has a document too
+            return self.document == cast("Concern", other).document
         return NotImplemented
 
     def __hash__(self) -> int:

@@ -132,6 +132,34 @@ async def test_read_preferences(theirs: Any, ours: Any) -> None:
     assert [sent.operation.read_preference for sent in core.executor.sent] == [ours, ours]
 
 
+@pytest.mark.parametrize(
+    ("theirs", "ours", "other"),
+    [
+        (pymongo.WriteConcern(2, wtimeout=10, j=True), motorlite.WriteConcern(2, wtimeout=10, j=True), WriteConcern(2)),
+        (ReadConcern("local"), motorlite.ReadConcern("local"), motorlite.ReadConcern("majority")),
+        (
+            Collation("en", strength=2),
+            motorlite.collation.Collation("en", strength=2),
+            motorlite.collation.Collation("en"),
+        ),
+        (pymongo.ReadPreference.PRIMARY, read_preferences.Primary(), read_preferences.Nearest()),
+        (
+            pymongo.read_preferences.Secondary([{"dc": "ny"}], max_staleness=120),
+            read_preferences.Secondary([{"dc": "ny"}], max_staleness=120),
+            read_preferences.Secondary([{"dc": "ny"}]),
+        ),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_values_that_say_the_same_are_equal(theirs: Any, ours: Any, other: Any) -> None:
+    assert ours == theirs
+    assert theirs == ours
+    assert other != theirs
+    assert theirs != other
+    assert ours != other
+    assert ours != pymongo.IndexModel("x")
+
+
 def test_a_hedge_warns_only_once() -> None:
     with pytest.warns(DeprecationWarning, match="hedge"):
         theirs: Any = pymongo.read_preferences.Nearest(hedge={"enabled": True})
