@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from motorlite._base.arguments import WrongType, is_like
 from motorlite._base.values import is_encodable
-from motorlite.errors import ConfigurationError
+from motorlite.errors import InvalidOptionValue
 
 __all__ = ["DriverInfo"]
 
@@ -29,7 +29,7 @@ class DriverInfo(_Fields):
 
     Raises:
         TypeError: A field is not a string.
-        ConfigurationError: A field contains ``|``, which separates the entries, or cannot be encoded as UTF-8.
+        InvalidOptionValue: A field contains ``|``, which separates the entries, or cannot be encoded as UTF-8.
     """
 
     __slots__ = ()
@@ -41,9 +41,9 @@ class DriverInfo(_Fields):
             if not isinstance(value, str):
                 raise TypeError(f"DriverInfo {field} must be a string, not {value!r}")
             if not is_encodable(value):
-                raise ConfigurationError(f"DriverInfo {field} cannot be encoded as UTF-8, got {value!r}")
+                raise InvalidOptionValue(f"DriverInfo {field} cannot be encoded as UTF-8, got {value!r}")
             if _DELIMITER in value:
-                raise ConfigurationError(f"DriverInfo {field} must not contain {_DELIMITER!r}, got {value!r}")
+                raise InvalidOptionValue(f"DriverInfo {field} must not contain {_DELIMITER!r}, got {value!r}")
         return super().__new__(cls, name, version, platform)
 
 
@@ -52,7 +52,7 @@ def as_driver_info(value: Any) -> DriverInfo:
 
     Raises:
         TypeError: `value` is not a DriverInfo.
-        ConfigurationError: A field is invalid.
+        InvalidOptionValue: A field is invalid.
     """
     if isinstance(value, DriverInfo):
         return value

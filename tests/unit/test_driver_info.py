@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from motorlite.driver_info import DriverInfo
-from motorlite.errors import ConfigurationError
+from motorlite.errors import InvalidOptionValue
 
 
 def test_driver_info() -> None:
@@ -21,8 +21,8 @@ def test_driver_info() -> None:
     [
         ({"name": None}, TypeError, "name must be a string, not None"),
         ({"name": "odm", "version": 1}, TypeError, "version must be a string, not 1"),
-        ({"name": "odm", "platform": "a|b"}, ConfigurationError, "platform must not contain"),
-        ({"name": "odm\ud800"}, ConfigurationError, "name cannot be encoded as UTF-8"),
+        ({"name": "odm", "platform": "a|b"}, InvalidOptionValue, "platform must not contain"),
+        ({"name": "odm\ud800"}, InvalidOptionValue, "name cannot be encoded as UTF-8"),
     ],
 )
 def test_wrong_arguments(arguments: dict[str, Any], error: type[Exception], text: str) -> None:
