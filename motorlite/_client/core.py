@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from motorlite._base.values import Address
     from motorlite._connection.establish import EstablishmentError
-    from motorlite._net.runtime import Connector, Dial, Runtime
+    from motorlite._net.runtime import Connector, Dial, Host, Runtime
     from motorlite._net.tls import TLSContext
     from motorlite._operations.cursors import LostCursor
     from motorlite._options.options import ClientOptions
@@ -374,6 +374,11 @@ class Core:
         """The event loop of the client, after its first operation."""
         assert self._runtime is not None
         return self._runtime
+
+    @property
+    def host(self) -> Host:
+        """What runs the background work of the client, after its first operation."""
+        return self._background.host
 
     def connector(self, tls: TLSContext | None, dial: Dial | None = None) -> Connector:
         """Return what opens connections to other services than the deployment; None: without TLS."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from motorlite._connection.auth.aws import VARIABLES, AwsProvider
 from motorlite._connection.auth.oidc_callbacks import AZURE, GCP
+from motorlite._connection.auth.thread_work import ThreadWork
 from motorlite._connection.requests import ask
 from motorlite._net import aws_sdk
 from motorlite._net.host import read_environment
@@ -42,9 +43,16 @@ class CredentialSource:
         # Azure's token, and the loop time until which it is used, on the clock of this runtime: a forked child has
         # another, which on trio begins anywhere.
         self._azure: tuple[str, float, Runtime] | None = None
+        # What looks for credentials of AWS, and its runtime, as above.
+        self._threads: tuple[ThreadWork, Runtime] | None = None
 
     def __repr__(self) -> str:
         return "<CredentialSource>"
+
+    def forget(self) -> None:
+        """Drop what is cached after a service has refused it: the credentials may have been replaced meanwhile."""
+        self._aws.forget()
+        self._azure = None
 
     async def find(self, providers: Mapping[str, Any], core: Core, deadline: Deadline) -> dict[str, Any]:
         """Return the credentials of the providers whose own are empty.
@@ -63,8 +71,10 @@ class CredentialSource:
         return found
 
     async def _of_aws(self, core: Core, deadline: Deadline) -> dict[str, str]:
+        if self._threads is None or self._threads[1] is not core.runtime:
+            self._threads = ThreadWork(core.runtime, core.host), core.runtime
         try:
-            found = await core.runtime.run_in_thread(self._aws.look_up, deadline.expires_at)
+            found = await self._threads[0].result("aws", self._aws.look_up, deadline.expires_at)
         except WaitTimeout:
             raise no_time_left(deadline.timeout) from None
         credentials = {"accessKeyId": found.access_key, "secretAccessKey": found.secret_key}

@@ -20,6 +20,7 @@ from motorlite._api.session import unbound
 from motorlite._api.time_limits import within
 from motorlite._base.deadline import NO_DEADLINE
 from motorlite._encryption.credentials import CredentialSource
+from motorlite._encryption.library import is_from_library
 from motorlite.errors import InvalidOperation
 from motorlite.read_concern import ReadConcern
 from motorlite.read_preferences import ReadPreference
@@ -131,7 +132,12 @@ class ClientServices:
     async def ask_kms(self, request: Any, deadline: Deadline) -> None:
         """Send a request to a key management service and feed it with the response."""
         self._core.enter()
-        await self._kms.ask(request, self._core, deadline)
+        try:
+            await self._kms.ask(request, self._core, deadline)
+        except Exception as error:
+            if is_from_library(error):  # the service has refused the request
+                self._credentials.forget()
+            raise
 
     async def credentials(self, providers: Mapping[str, Any], deadline: Deadline) -> Mapping[str, Any]:
         """Return the credentials of the providers that have none yet."""

@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 import json
+from contextlib import asynccontextmanager
 from functools import partial
+from importlib import import_module
 from math import inf
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import anyio
 import pytest
 
 from motorlite._base.deadline import NO_DEADLINE, Deadline
+from motorlite._connection.auth.aws import AwsCredentials
 from motorlite._encryption.credentials import CredentialSource
+from motorlite._encryption.services import ClientServices
+from motorlite._net import aws_sdk
 from motorlite._net.current import current_runtime
-from motorlite.errors import ConfigurationError
+from motorlite.errors import AutoReconnect, ConfigurationError, ExecutionTimeout
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
 
     from motorlite._base.values import Address
     from motorlite._net.runtime import Framer
 
 pytestmark = pytest.mark.anyio
+
+# What the encryption library raises. It has no types.
+refusal: Any = import_module("pymongocrypt.errors").MongoCryptError
 
 
 class Service:
@@ -32,9 +42,32 @@ class Service:
         self.requests: list[tuple[Address, str]] = []
         self.runtime = self
         self.now = current_runtime().now
+        self.waiter = current_runtime().waiter
+        # Until `background`.
+        self.host: Any = None
+        # The threads in use, each for so many seconds, and their maximum.
+        self.seconds = 0.0
+        self.threads = self.most_threads = 0
+
+    @asynccontextmanager
+    async def background(self) -> AsyncIterator[None]:
+        self.host = current_runtime().host("test", lambda: None)
+        try:
+            yield
+        finally:
+            await self.host.close()
+
+    def enter(self) -> None:
+        pass
 
     async def run_in_thread(self, function: Callable[[], Any], until: float) -> Any:
-        return function()
+        self.threads += 1
+        self.most_threads = max(self.threads, self.most_threads)
+        try:
+            await anyio.sleep(self.seconds)
+            return function()
+        finally:
+            self.threads -= 1
 
     def connector(self, tls: None) -> Any:
         return self._connect
@@ -46,10 +79,12 @@ class Service:
         self.requests.append((address, request.decode()))
         return framer.feed(self.answer)[0]
 
-    async def find(self, *providers: str, source: CredentialSource | None = None) -> dict[str, Any]:
+    async def find(
+        self, *providers: str, source: CredentialSource | None = None, deadline: Deadline = NO_DEADLINE
+    ) -> dict[str, Any]:
         core: Any = self
         given: dict[str, Any] = {name: {} for name in providers}
-        return await (source or CredentialSource()).find(given, core, NO_DEADLINE)
+        return await (source or CredentialSource()).find(given, core, deadline)
 
 
 class Stream:
@@ -108,7 +143,53 @@ async def test_aws(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "s")
     monkeypatch.setenv("AWS_SESSION_TOKEN", "t")
     expected = {"accessKeyId": "i", "secretAccessKey": "s", "sessionToken": "t"}
-    assert await Service({}).find("aws", "aws:named") == {"aws": expected}
+    service = Service({})
+    async with service.background():
+        assert await service.find("aws", "aws:named") == {"aws": expected}
+
+
+def found_by_sdk(monkeypatch: pytest.MonkeyPatch, *access_keys: str) -> None:
+    """Let the SDK find these, one after the other. What it has found stays as it is."""
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID", raising=False)
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY", raising=False)
+    left = [SimpleNamespace(get_frozen_credentials=partial(AwsCredentials, key, "s")) for key in access_keys]
+    monkeypatch.setattr(aws_sdk, "find_credentials", lambda: left.pop(0))
+
+
+async def test_a_slow_search_takes_one_thread_however_many_calls_give_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    found_by_sdk(monkeypatch, "i")
+    service, source = Service({}), CredentialSource()
+    service.seconds = 10
+    async with service.background():
+        for _ in range(20):
+            with pytest.raises(ExecutionTimeout):
+                await service.find("aws", source=source, deadline=Deadline(service.now() + 0.1, inf, 0.1))
+        assert service.most_threads == 1
+        # Its result is not lost.
+        found = await service.find("aws", source=source)
+        assert found == {"aws": {"accessKeyId": "i", "secretAccessKey": "s"}}
+
+
+@pytest.mark.parametrize(("error", "kept"), [(refusal("HTTP status=400"), False), (AutoReconnect("no"), True)])
+async def test_credentials_that_a_service_refuses_are_forgotten(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, *, kept: bool
+) -> None:
+    """A program may replace them, while the SDK's object stays as it is. Other errors say nothing about them."""
+    found_by_sdk(monkeypatch, "old", "new")
+
+    async def ask(*arguments: Any) -> None:
+        raise error
+
+    service: Any = Service({"access_token": "t", "expires_in": "3600"})
+    kms: Any = SimpleNamespace(ask=ask)
+    services = ClientServices(service, service, kms)
+    async with service.background():
+        for number in range(2):
+            found = await services.credentials({"aws": {}, "azure": {}}, NO_DEADLINE)
+            assert found["aws"]["accessKeyId"] == ("new" if number and not kept else "old")
+            with pytest.raises(type(error)):
+                await services.ask_kms(None, NO_DEADLINE)
+        assert len(service.requests) == (1 if kept else 2)
 
 
 async def test_own_credentials_are_kept() -> None:
