@@ -477,6 +477,7 @@ class Core:
         for unused in settings.unused_priorities(self.options, self.stats):
             warnings.warn(unused, stacklevel=outside())
         self._is_closed = True
+        until = self.now() + grace
         try:
             if await self._background.finish(grace):
                 await self._end_sessions()
@@ -486,7 +487,7 @@ class Core:
                 await self._background.host.close()
             finally:  # not later: on trio, a cancelled task cannot wait even for what is there
                 if self._encryption is not None:
-                    await self._encryption.close(grace)
+                    await self._encryption.close(max(0.0, until - self.now()))
 
     def _erase_keys(self) -> None:
         if self._encryption is not None:

@@ -89,11 +89,14 @@ class AutomaticEncryption:
         return self._services
 
     async def close(self, grace: float) -> None:
-        """Erase the keys from memory, and close what belongs to it, also if this is cancelled."""
+        """Erase the keys from memory, and close what belongs to it, also if this is cancelled.
+
+        What is in flight there gets `grace` seconds.
+        """
         self.erase_keys()
         try:
             if self._mongocryptd is not None:
-                await self._mongocryptd.close()
+                await self._mongocryptd.close(grace)
         finally:
             if self._inner is not None:
                 await self._inner._core.close(grace)

@@ -109,6 +109,6 @@ class Mongocryptd:
                 stacklevel=2,
             )
 
-    async def close(self) -> None:
-        """Close the connections. The process ends by itself when it is idle."""
-        await self._client.close()
+    async def close(self, grace: float) -> None:
+        """Close the connections; commands in flight get `grace` seconds. The process ends by itself when it is idle."""
+        await self._client.close(grace)

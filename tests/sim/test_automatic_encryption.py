@@ -236,6 +236,30 @@ async def test_the_deadline_covers_all_that_is_needed(call: Callable[[World], An
         assert len(world.files.documents("people")) == COUNT
 
 
+@pytest.mark.parametrize("call", [slow_keys, slow_marks])
+@pytest.mark.parametrize("grace", [0, 5])
+async def test_all_that_is_needed_shares_the_time_of_a_close(call: Callable[[World], Any], grace: float) -> None:
+    async with encrypting() as world:
+        await world.client.db.people.find_one({"_id": -1})  # connects
+        failures: list[Exception] = []
+
+        async def fail() -> None:
+            try:
+                await call(world)
+            except PyMongoError as error:
+                failures.append(error)
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(fail)
+            await anyio.sleep(1)
+            started = anyio.current_time()
+            await world.client.close(grace)
+            assert anyio.current_time() - started == pytest.approx(grace, abs=0.1)
+        assert anyio.current_time() - started == pytest.approx(grace, abs=0.1)
+        (failure,) = failures
+        assert isinstance(failure, EncryptionError)
+
+
 async def test_no_option_of_a_block_reaches_what_is_needed() -> None:
     """The client of mongocryptd has no wait queue: it would refuse the one, and warn of the other."""
     async with encrypting(wait_queue=WaitQueue("queue", ordering="priority")) as world:
