@@ -209,7 +209,7 @@ class Attempt:
         labels, part = error.error_labels, run.part
         is_ordinary = classification.is_ordinary(run.operation, is_numbered=is_numbered)
         if part is not None:
-            labels, is_ordinary = labels | part.added_labels(error), part.is_retryable
+            labels, is_ordinary = labels | part.added_labels(error, self.progress), part.is_retryable
         return Failure(
             error=error,
             progress=self.progress,

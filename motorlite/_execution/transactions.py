@@ -9,12 +9,14 @@ from motorlite._base.error_documents import (
     MAX_TIME_MS_EXPIRED,
     REAUTHENTICATION_REQUIRED,
     RETRYABLE,
+    RETRYABLE_READ_CODES,
     RETRYABLE_WRITE,
     RETRYABLE_WRITE_CODES,
     SYSTEM_OVERLOADED,
     TRANSIENT_TRANSACTION,
     UNKNOWN_COMMIT_RESULT,
 )
+from motorlite._base.values import Progress
 from motorlite._connection.handshake import Purpose
 from motorlite._execution.pins import PinnedConnection
 from motorlite._operations.contract import Kind, TransactionEnd
@@ -73,11 +75,13 @@ def in_transaction(operation: Operation[Any], preference: ServerMode) -> Operati
     return twin
 
 
-def added_labels(operation: Operation[Any], error: PyMongoError) -> frozenset[str]:
+def added_labels(operation: Operation[Any], error: PyMongoError, progress: Progress) -> frozenset[str]:
     """Return the labels that the driver must add to the error of an attempt."""
     if operation.ends is TransactionEnd.COMMIT:
         return frozenset({UNKNOWN_COMMIT_RESULT}) if _leaves_unknown(error) else _NO_LABELS
-    return frozenset({TRANSIENT_TRANSACTION}) if _is_network_error(error) else _NO_LABELS
+    # A server that refuses a connection does not know of the transaction, so it sets no label.
+    is_transient = _is_network_error(error) or (progress is Progress.NOT_SENT and _is_failover(error))
+    return frozenset({TRANSIENT_TRANSACTION}) if is_transient else _NO_LABELS
 
 
 def settles(error: PyMongoError) -> bool:
@@ -115,6 +119,11 @@ def _is_network_error(error: PyMongoError) -> bool:
     if isinstance(error, AutoReconnect):
         return not isinstance(error, NotPrimaryError)
     return isinstance(error, AdmissionError)
+
+
+def _is_failover(error: PyMongoError) -> bool:
+    """Whether a server answered that it, or one that it needs, is not available now."""
+    return isinstance(error, NotPrimaryError) or error_code(error) in RETRYABLE_READ_CODES
 
 
 # The part that one operation has in its session's transaction.
@@ -259,10 +268,10 @@ class Part:
         """Whether the retryable writes specification applies: only to commit and abort."""
         return self.operation.ends is not None
 
-    def added_labels(self, error: PyMongoError) -> frozenset[str]:
+    def added_labels(self, error: PyMongoError, progress: Progress) -> frozenset[str]:
         """Return the labels that the driver must add to the error of an attempt."""
         is_unknown = self._may_be_committed and not settles(error)
-        return added_labels(self.operation, error) | (_UNKNOWN if is_unknown else frozenset())
+        return added_labels(self.operation, error, progress) | (_UNKNOWN if is_unknown else frozenset())
 
     def decided(self, failure: Failure, decision: Again | Raise) -> None:
         """Update the transaction after a failed attempt ("When to unpin", "Interaction with Client Backpressure")."""

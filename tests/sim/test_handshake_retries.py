@@ -9,6 +9,7 @@ import pytest
 from motorlite.errors import OperationFailure
 from motorlite.testing.scripted import Close, ScriptedDeployment, failure
 from tests.support.auth_servers import DONE as AUTHENTICATED
+from tests.support.clients import scripted_client
 from tests.support.core import (
     BAD_VALUE,
     EVERY_KIND,
@@ -24,6 +25,7 @@ from tests.support.core import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from motorlite import AsyncClientSession
     from motorlite._operations.contract import Operation
     from motorlite.testing.scripted import Answer
 
@@ -118,3 +120,23 @@ async def test_labels_decide_there_as_well(
         fail_next(deployment, step, RETRYABLE_ONLY)
         await client.run(make())
         assert [(event.reason, event.delay) for event in client.recorder.retries] == [("retryable error", 0)]
+
+
+@STEPS
+@pytest.mark.parametrize("code", [91, 11600, 6])
+async def test_a_transaction_whose_server_shuts_down_is_repeated(step: str, code: int) -> None:
+    """The server does not know of the transaction when it answers, so it sets no label."""
+    deployment = deployment_with_users()
+    async with scripted_client(deployment, **PLAIN) as client, client.start_session() as session:
+        calls: list[int] = []
+
+        async def insert_two(session: AsyncClientSession) -> None:
+            calls.append(len(calls))
+            await client.db.coll.insert_one({}, session=session)
+            if len(calls) == 1:
+                fail_next(deployment, step, failure(code))
+            await client.db.coll.insert_one({}, session=session)
+
+        await session.with_transaction(insert_two)
+        names = [received.name for received in deployment["a:1"].received if received.name != "saslStart"]
+        assert names == ["insert", "abortTransaction", "insert", "insert", "commitTransaction"]

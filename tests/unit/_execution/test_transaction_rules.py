@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from motorlite._base.values import Progress
 from motorlite._execution.transactions import added_labels, in_transaction
 from motorlite._operations.commands import RunCommand
 from motorlite._operations.cursors import GetMore
@@ -124,5 +125,18 @@ def failed(code: int, *labels: str) -> OperationFailure:
 )
 def test_labels(error: PyMongoError, is_transient: bool, is_unknown: bool) -> None:
     for operation in (find(), Insert("db", "coll", {}), AbortTransaction()):
-        assert added_labels(operation, error) == (TRANSIENT if is_transient else set())
-    assert added_labels(CommitTransaction(), error) == (UNKNOWN if is_unknown else set())
+        assert added_labels(operation, error, Progress.ANSWERED) == (TRANSIENT if is_transient else set())
+    assert added_labels(CommitTransaction(), error, Progress.ANSWERED) == (UNKNOWN if is_unknown else set())
+
+
+@pytest.mark.parametrize(
+    ("error", "is_transient"),
+    [
+        (NotPrimaryError("no", {"code": 91}), True),
+        (failed(6), True),
+        (failed(18), False),
+        (failed(462, "SystemOverloadedError", "RetryableError"), False),
+    ],
+)
+def test_labels_of_what_a_server_answers_before_it_gets_the_command(error: PyMongoError, *, is_transient: bool) -> None:
+    assert added_labels(find(), error, Progress.NOT_SENT) == (TRANSIENT if is_transient else set())
