@@ -222,9 +222,8 @@ class AdmissionSteps:
 
     def replied(self, visit: Visit | None, run: Run, attempt: Attempt) -> None:
         """Learn that the server replied. Call this before the connection is checked in, for the sake of waiters."""
-        server, connection = attempt.server, attempt.connection
+        server = attempt.server
         assert server is not None
-        assert connection is not None
         gate = server.gate
         if gate is None:
             return
@@ -232,8 +231,10 @@ class AdmissionSteps:
         if gate.limit is not None and operation.is_await_data:
             gate.limit.awaits_no_longer(run)
         elif gate.limit is not None and operation.is_acknowledged and not operation.is_exhaust:
-            # The server sends the batches of an exhaust cursor ahead, so their times measure their reader.
-            gate.limit.succeeded(now - connection.in_use_since, server.pool.state.running, now)
+            # The server sends the batches of an exhaust cursor ahead, so their times measure their reader. Encrypting
+            # the command, before it was sent, does not count either.
+            assert attempt.sent_at is not None
+            gate.limit.succeeded(now - attempt.sent_at, server.pool.state.running, now)
         if visit is not None:
             gate.leave(visit, Outcome.SUCCESS if operation.is_acknowledged else Outcome.NEUTRAL, now)
 

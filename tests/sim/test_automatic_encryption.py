@@ -6,6 +6,7 @@ import logging
 import traceback
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,7 @@ from motorlite.errors import (
     WriteConcernError,
 )
 from motorlite.monitoring import OperationFailedEvent
-from motorlite.overload import WaitQueue
+from motorlite.overload import ConcurrencyLimit, WaitQueue
 from motorlite.retry import RetryAction
 from motorlite.testing.cancellation import cancel_at, count_await_points
 from motorlite.testing.scripted import Reply
@@ -219,8 +220,13 @@ async def slow_keys(world: World) -> None:
     await world.client.db.people.find_one({})
 
 
+def slowly(seconds: float, command: dict[str, Any]) -> Reply:
+    """Mark a command after so many seconds."""
+    return Reply(mark(command), seconds)
+
+
 async def slow_marks(world: World) -> None:
-    world.marker.server.on("insert", lambda command: Reply(mark(command), 30))
+    world.marker.server.on("insert", partial(slowly, 30))
     await world.client.db.people.insert_one({"_id": 100, "ssn": SECRET})
 
 
@@ -258,6 +264,22 @@ async def test_all_that_is_needed_shares_the_time_of_a_close(call: Callable[[Wor
         assert anyio.current_time() - started == pytest.approx(grace, abs=0.1)
         (failure,) = failures
         assert isinstance(failure, EncryptionError)
+
+
+async def test_a_slow_mongocryptd_does_not_lower_the_concurrency_limit_of_the_server() -> None:
+    async with encrypting(concurrency_limit=ConcurrencyLimit(initial=20)) as world:
+
+        async def find(times: int) -> None:
+            for _ in range(times):
+                await world.client.db.people.find_one({"_id": 1})
+
+        for seconds in (0, 1):
+            world.marker.server.on("find", partial(slowly, seconds))
+            async with anyio.create_task_group() as group:
+                for _ in range(8):
+                    group.start_soon(find, 50)
+            (server,) = world.client.stats().servers.values()
+            assert server.concurrency_limit == 20
 
 
 async def test_no_option_of_a_block_reaches_what_is_needed() -> None:
