@@ -87,6 +87,7 @@ class Mongocryptd:
             reply = await marking.command(document, codec_options=_EXACT)
         except PyMongoError as error:
             decode_details(error)
+            error.may_have_been_executed = False  # of the application's command, which was only looked at
             raise
         return bytes(reply.raw)
 

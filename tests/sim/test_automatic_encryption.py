@@ -11,12 +11,14 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 from bson.binary import Binary
 from bson.datetime_ms import DatetimeMS
 from bson.errors import InvalidDocument
 
 from motorlite import AsyncMongoClient, InsertOne, call_options, timeout
+from motorlite._encryption.mongocryptd import Mongocryptd
 from motorlite.encryption import Algorithm
 from motorlite.encryption_options import AutoEncryptionOpts
 from motorlite.errors import (
@@ -33,7 +35,7 @@ from motorlite.monitoring import OperationFailedEvent
 from motorlite.overload import ConcurrencyLimit, WaitQueue
 from motorlite.retry import RetryAction
 from motorlite.testing.cancellation import cancel_at, count_await_points
-from motorlite.testing.scripted import Reply
+from motorlite.testing.scripted import Close, Reply
 from tests.support.clients import make_client
 from tests.support.data_keys import KEYS, MASTER_KEY, PROVIDERS, SECRET, data_key, encrypted_secret, key_id
 from tests.support.events import Recorder
@@ -108,7 +110,7 @@ def connector(files: StoredEverything, marker: Marker) -> Any:
 
 
 @asynccontextmanager
-async def encrypting(*, only_decrypts: bool = False, **options: Any) -> AsyncIterator[World]:
+async def encrypting(*, only_decrypts: bool = False, spawns: bool = False, **options: Any) -> AsyncIterator[World]:
     files, marker = StoredEverything(), Marker()
     files.collections["keys"] = [data_key()]
     files.collections["people"] = [{"_id": number, "ssn": encrypted_secret()} for number in range(COUNT)]
@@ -117,7 +119,7 @@ async def encrypting(*, only_decrypts: bool = False, **options: Any) -> AsyncIte
         KEYS,
         schema_map=SCHEMAS,
         mongocryptd_uri=f"mongodb://{ADDRESS}",
-        mongocryptd_bypass_spawn=True,
+        mongocryptd_bypass_spawn=not spawns,
         bypass_auto_encryption=only_decrypts,
     )
     world = {"connector": connector(files, marker)}
@@ -264,6 +266,22 @@ async def test_all_that_is_needed_shares_the_time_of_a_close(call: Callable[[Wor
         assert anyio.current_time() - started == pytest.approx(grace, abs=0.1)
         (failure,) = failures
         assert isinstance(failure, EncryptionError)
+
+
+@pytest.mark.parametrize("spawns", [False, True])
+async def test_what_mongocryptd_did_not_answer_was_not_executed(
+    monkeypatch: pytest.MonkeyPatch, *, spawns: bool
+) -> None:
+    monkeypatch.setattr(Mongocryptd, "_start", lambda _self: anyio.lowlevel.checkpoint())
+    async with encrypting(spawns=spawns) as world:
+        world.marker.server.on("insert", Close())
+        world.marker.server.on("find", Close())
+        for call in (lambda: world.client.db.people.insert_one({"ssn": SECRET}), world.client.db.people.find_one):
+            async with timeout(1):
+                with pytest.raises(EncryptionError) as caught:
+                    await call()
+            assert not caught.value.may_have_been_executed
+            assert not caught.value.reached_server
 
 
 async def test_a_slow_mongocryptd_does_not_lower_the_concurrency_limit_of_the_server() -> None:
