@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
@@ -17,3 +18,18 @@ async def settle(awaitable: Callable[[], Awaitable[None]] = lambda: anyio.sleep(
     """Let background work that a cancellation started finish."""
     for _ in range(rounds):
         await awaitable()
+
+
+class InterruptedFuture(asyncio.Future[Any]):
+    """Is cancelled in the moment before it gets a result or an error.
+
+    The signal handler of asyncio.run, which runs between any two steps, does so to what its task waits for.
+    """
+
+    def set_result(self, result: Any) -> None:
+        self.cancel()
+        super().set_result(result)
+
+    def set_exception(self, exception: type | BaseException) -> None:
+        self.cancel()
+        super().set_exception(exception)

@@ -20,7 +20,7 @@ from weakref import WeakKeyDictionary
 from motorlite._net.failures import connecting
 from motorlite._net.host import enable_keepalive, keep_from_children
 from motorlite._net.on_asyncio.sockets import SocketStream, watches_sockets
-from motorlite._net.on_asyncio.stream import AsyncioStream, Silence
+from motorlite._net.on_asyncio.stream import AsyncioStream, Silence, resolve
 from motorlite._net.proxy import introduce, through
 from motorlite._net.runtime import WaitTimeout
 
@@ -119,10 +119,7 @@ class AsyncioWaiter:
         self._future: asyncio.Future[Any] = loop.create_future()
 
     def offer(self, value: Any) -> bool:
-        if self._future.done():
-            return False
-        self._future.set_result(value)
-        return True
+        return resolve(self._future, value)
 
     def take_back(self) -> Any | None:
         # A task can be cancelled after its future has a result and before the task runs again.

@@ -13,7 +13,7 @@ import asyncio
 import contextvars
 import ssl
 from math import inf
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from motorlite._base.hosts import certified
 from motorlite._base.values import format_address
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     from motorlite._base.values import Address
     from motorlite._net.runtime import Framer
+
+T = TypeVar("T")
 
 # call_at may run a callback up to the clock's resolution early.
 _EARLY: Final = 0.001
@@ -127,7 +129,10 @@ class AsyncioStream(asyncio.BufferedProtocol):
             self._sort(frame)
         else:
             self._is_owed, self._waiter = False, None
-            waiter.set_result(frame)
+            try:  # as `resolve`, without the call
+                waiter.set_result(frame)
+            except asyncio.InvalidStateError:
+                self._frames.append(frame)
 
     def _sort(self, frame: bytes | bytearray | None) -> None:
         """Hand out the messages that the server owes, first `frame` if there is one. Any others close the stream."""
@@ -143,9 +148,7 @@ class AsyncioStream(asyncio.BufferedProtocol):
                         return
                 self._is_owed = self._is_streaming
                 waiter, self._waiter = self._waiter, None
-                if waiter is not None and not waiter.done():
-                    waiter.set_result(frame)
-                else:
+                if waiter is None or waiter.done() or not resolve(waiter, frame):
                     self._frames.append(frame)
                 frame = None
         except PyMongoError as error:
@@ -174,8 +177,8 @@ class AsyncioStream(asyncio.BufferedProtocol):
 
     def resume_writing(self) -> None:
         waiter, self._can_write = self._can_write, None
-        if waiter is not None and not waiter.done():
-            waiter.set_result(None)
+        if waiter is not None:
+            resolve(waiter, None)
 
     def _fail(self, error: PyMongoError) -> None:
         """Mark the stream as closed and wake its waiters. Later callers see the first reason."""
@@ -372,9 +375,23 @@ class AsyncioStream(asyncio.BufferedProtocol):
         _raise_in(waiter, NetworkTimeout(f"{format_address(self._address)}: no reply in time"))
 
 
+def resolve(waiter: asyncio.Future[T], value: T) -> bool:
+    """Set a result. Return whether the waiter took it; one that is done does not.
+
+    To ask it first is not enough: on Ctrl-C, the signal handler of asyncio.run cancels a task between any two steps.
+    """
+    try:
+        waiter.set_result(value)
+    except asyncio.InvalidStateError:
+        return False
+    return True
+
+
 def _raise_in(waiter: asyncio.Future[Any], error: PyMongoError) -> None:
-    if not waiter.done():
+    try:
         waiter.set_exception(error)
-        # Marks the error as retrieved. The future may have no waiter (a write paused during an exchange), and the loop
-        # would log that.
-        waiter.exception()
+    except asyncio.InvalidStateError:
+        return  # done, as in `resolve`
+    # Marks the error as retrieved. The future may have no waiter (a write paused during an exchange), and the loop
+    # would log that.
+    waiter.exception()

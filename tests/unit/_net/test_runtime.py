@@ -19,7 +19,9 @@ import uvloop
 from anyio.lowlevel import checkpoint
 
 from motorlite._net.current import current_runtime
+from motorlite._net.on_asyncio.runtime import AsyncioWaiter
 from motorlite._net.runtime import WaitTimeout
+from tests.support.cancellation import InterruptedFuture
 from tests.support.virtual_time import START
 
 if TYPE_CHECKING:
@@ -82,6 +84,20 @@ async def test_a_waiter_that_gave_up_takes_nothing() -> None:
     assert scope.cancelled_caught
     assert not waiter.offer("late")
     assert waiter.take_back() is None
+
+
+def test_a_waiter_that_is_cancelled_as_it_takes_a_value() -> None:
+    """On Ctrl-C, by the signal handler of asyncio.run. Whoever made the offer must learn that nobody took it."""
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        loop.create_future = lambda: InterruptedFuture(loop=loop)  # type: ignore[method-assign]
+        waiter = AsyncioWaiter(loop)
+        del loop.create_future
+        assert not waiter.offer("value")
+        assert waiter.take_back() is None
+
+    asyncio.run(main())
 
 
 async def test_a_waiter_that_was_cancelled_before_it_waited() -> None:

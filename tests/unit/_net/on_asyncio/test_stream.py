@@ -14,6 +14,7 @@ from motorlite._net.on_asyncio.stream import AsyncioStream, Silence
 from motorlite._wire.frames import FrameReader
 from motorlite.errors import AutoReconnect, NetworkTimeout
 from tests.support import virtual_time
+from tests.support.cancellation import InterruptedFuture
 from tests.support.peers import message
 from tests.support.virtual_time import START
 
@@ -79,8 +80,12 @@ def new_stream(sock: Any = None) -> AsyncioStream:
 
 
 def deliver(stream: AsyncioStream, data: bytes) -> None:
-    stream.get_buffer(-1)[: len(data)] = data
-    stream.buffer_updated(len(data))
+    while data:
+        buffer = stream.get_buffer(-1)
+        count = min(len(buffer), len(data))
+        buffer[:count] = data[:count]
+        stream.buffer_updated(count)
+        data = data[count:]
 
 
 def later(seconds: float, function: Any, *args: Any) -> None:
@@ -342,3 +347,55 @@ async def test_only_the_connection_limits_a_tls_handshake(monkeypatch: pytest.Mo
     with pytest.raises(ConnectionResetError):
         await stream.secure(lower, ssl.create_default_context(), "a")
     assert limits[0] > 1_000_000
+
+
+# --- Ctrl-C, in the moment in which a task is woken ---
+
+
+@pytest.mark.parametrize("size", [len(REPLY), 10], ids=["at once", "in parts"])
+async def test_a_reply_whose_task_is_cancelled_as_it_arrives(size: int) -> None:
+    stream = new_stream()
+    stream._make_waiter = lambda: InterruptedFuture(loop=asyncio.get_running_loop())
+    task = asyncio.create_task(stream.exchange(REQUEST, inf))
+    await asyncio.sleep(0)
+    deliver(stream, REPLY[:size])
+    deliver(stream, REPLY[size:])
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert await stream.receive(inf) == REPLY
+    assert stream.is_healthy()
+
+
+async def test_replies_of_a_stream_whose_task_is_cancelled_as_they_arrive() -> None:
+    stream = new_stream()
+    stream._make_waiter = lambda: InterruptedFuture(loop=asyncio.get_running_loop())
+    stream.expect_more(True)
+    task = asyncio.create_task(stream.exchange(REQUEST, inf))
+    await asyncio.sleep(0)
+    deliver(stream, REPLY + REPLY)
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert [await stream.receive(inf) for _ in range(2)] == [REPLY, REPLY]
+
+
+async def test_a_stream_that_closes_as_its_task_is_cancelled() -> None:
+    stream = new_stream()
+    stream._make_waiter = lambda: InterruptedFuture(loop=asyncio.get_running_loop())
+    task = asyncio.create_task(stream.exchange(REQUEST, inf))
+    await asyncio.sleep(0)
+    stream.abort()
+    assert stream.is_closed
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_a_write_whose_task_is_cancelled_as_the_transport_drains() -> None:
+    stream = new_stream()
+    stream.pause_writing()
+    stream._can_write = InterruptedFuture(loop=asyncio.get_running_loop())
+    task = asyncio.create_task(stream.send(REQUEST, inf))
+    await asyncio.sleep(0)
+    stream.resume_writing()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert stream.is_healthy()
