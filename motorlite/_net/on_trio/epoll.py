@@ -237,8 +237,8 @@ class EpollStream(TrioStream):
             if self._frames:  # the server has answered already
                 return self._frames.pop(0)
         # As `_read`, without its coroutine.
-        self._task = current_task()
         try:
+            self._task = current_task()
             await wait_task_rescheduled(self._stop_waiting)
         except BaseException:  # also a KeyboardInterrupt, which may come before the task waits
             self._task = None
@@ -300,8 +300,8 @@ class EpollStream(TrioStream):
     # --- waiting, and the end ---
 
     async def _read(self) -> bytes | bytearray:
-        self._task = current_task()
         try:
+            self._task = current_task()
             await wait_task_rescheduled(self._stop_waiting)
         except BaseException:
             self._task = None

@@ -62,12 +62,16 @@ class TrioWaiter:
     async def wait(self, until: float) -> Any:
         if self._value is not _NOTHING:
             return self._value
-        self._task = trio.lowlevel.current_task()
-        if until == inf:
-            await trio.lowlevel.wait_task_rescheduled(self._abort)
-            return self._value
-        with trio.CancelScope(deadline=until):
-            await trio.lowlevel.wait_task_rescheduled(self._abort)
+        try:
+            self._task = trio.lowlevel.current_task()
+            if until == inf:
+                await trio.lowlevel.wait_task_rescheduled(self._abort)
+                return self._value
+            with trio.CancelScope(deadline=until):
+                await trio.lowlevel.wait_task_rescheduled(self._abort)
+        except BaseException:  # also a KeyboardInterrupt, which may come before the task waits
+            self._task, self._is_over = None, True
+            raise
         if self._value is _NOTHING:
             raise WaitTimeout
         return self._value

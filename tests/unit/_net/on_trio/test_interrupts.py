@@ -82,3 +82,25 @@ def test_an_interrupt_while_connecting_goes_to_the_program(monkeypatch: pytest.M
     with pytest.raises(KeyboardInterrupt):
         trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
     assert errors == ["a:1: connecting was interrupted"]
+
+
+@pytest.mark.parametrize("until", [inf, 60])
+def test_a_waiter_that_was_interrupted_before_it_waits(monkeypatch: pytest.MonkeyPatch, until: float) -> None:
+    """An offer that comes later must not wake the task out of another wait."""
+    wait_task_rescheduled = trio.lowlevel.wait_task_rescheduled
+
+    def interrupted_once(_: object) -> None:
+        monkeypatch.setattr(trio.lowlevel, "wait_task_rescheduled", wait_task_rescheduled)
+        raise KeyboardInterrupt
+
+    async def main() -> None:
+        waiter = TrioRuntime().waiter()
+        monkeypatch.setattr(trio.lowlevel, "wait_task_rescheduled", interrupted_once)
+        with pytest.raises(KeyboardInterrupt):
+            await waiter.wait(until)
+        trio.lowlevel.current_trio_token().run_sync_soon(waiter.offer, "value")
+        await trio.sleep(1)
+        assert trio.current_time() == 1
+        assert waiter.take_back() is None
+
+    trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))

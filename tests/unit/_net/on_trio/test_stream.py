@@ -347,6 +347,39 @@ async def test_a_task_that_was_interrupted_before_it_waits_is_not_woken(
     assert await stream.receive(inf) == REPLY
 
 
+@only_epoll
+@pytest.mark.parametrize("step", ["exchange", "receive"])
+async def test_a_task_that_was_interrupted_as_it_began_to_wait_is_not_woken(
+    sockets: Pair, opened: Open, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """As above; in a debugger or under coverage, an interrupt also comes between two lines."""
+
+    class Interrupted(EpollStream):
+        __slots__ = ()
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            super().__setattr__(name, value)
+            if name == "_task" and value is not None:
+                raise KeyboardInterrupt
+
+    stream = opened()
+
+    async def ask() -> None:
+        stream.__class__ = Interrupted
+        with pytest.raises(KeyboardInterrupt):
+            await (stream.exchange(REQUEST, inf) if step == "exchange" else stream.receive(inf))
+        stream.__class__ = EpollStream
+        await trio.sleep_forever()  # which raises an error when it is woken
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ask)
+        await settled()
+        sockets[1].sendall(REPLY)
+        await settled()
+        nursery.cancel_scope.cancel()
+    assert await stream.receive(inf) == REPLY
+
+
 async def test_an_interrupt_right_after_a_request_was_sent(opened: Open) -> None:
     """The connection's next user must not get the reply."""
 
