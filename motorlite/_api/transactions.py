@@ -252,7 +252,7 @@ class AsyncClientSession:
             await core.executor.execute(AbortTransaction(), call)
             is_done = True
         except PyMongoError as error:
-            is_done, has_failed = is_aborted(error), True
+            is_done, has_failed = is_aborted(transaction, error), True
         finally:
             if not is_done and state.transaction is transaction:  # else the session has ended meanwhile
                 core.abort_transaction(state, has_failed=has_failed)

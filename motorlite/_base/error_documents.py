@@ -41,6 +41,7 @@ RESUMABLE_CODES: Final = frozenset(
 
 MAX_TIME_MS_EXPIRED: Final = 50
 CURSOR_NOT_FOUND: Final = 43
+NO_SUCH_TRANSACTION: Final = 251
 DUPLICATE_KEY_CODES: Final = frozenset({11000, 11001, 12582})
 REAUTHENTICATION_REQUIRED: Final = 391
 # AuthenticationFailed, and AtlasError: what Atlas replies instead ("bad auth").

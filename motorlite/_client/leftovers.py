@@ -9,7 +9,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from motorlite._base.deadline import Deadline
-from motorlite._base.error_documents import REAUTHENTICATION_REQUIRED, REFUSALS, RETRYABLE_WRITE
+from motorlite._base.error_documents import NO_SUCH_TRANSACTION, REAUTHENTICATION_REQUIRED, REFUSALS, RETRYABLE_WRITE
 from motorlite._operations.contract import Call, TimeLimit
 from motorlite._operations.cursors import KillCursors, LostCursor, opened_by
 from motorlite.errors import InvalidOperation, OperationFailure, PyMongoError
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from motorlite._base.values import Address
     from motorlite._execution.executor import Executor
     from motorlite._operations.contract import Operation
-    from motorlite._sessions.session import Session
+    from motorlite._sessions.session import Session, Transaction
 
 R = TypeVar("R")
 
@@ -256,13 +256,21 @@ class LostTransactions(Cleanup):
     async def _is_done(self, session: Session) -> bool:
         from motorlite._operations.sessions import AbortTransaction
 
+        transaction = session.transaction
+        assert transaction is not None
         try:
             await self.run(AbortTransaction(), LIMIT, session)
         except PyMongoError as error:
-            return is_aborted(error)
+            return is_aborted(transaction, error)
         return True
 
 
-def is_aborted(error: PyMongoError) -> bool:
-    """Whether another abort would end the same way. A server in a failover, or a mongos, may not have aborted."""
+def is_aborted(transaction: Transaction, error: PyMongoError) -> bool:
+    """Whether another abort would end the same way.
+
+    A server in a failover, or a mongos, may not have aborted. One that does not know the transaction may still be about
+    to begin it.
+    """
+    if transaction.may_begin and isinstance(error, OperationFailure) and error.code == NO_SUCH_TRANSACTION:
+        return False
     return is_settled(error) and not error.has_error_label(RETRYABLE_WRITE)

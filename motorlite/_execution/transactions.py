@@ -245,6 +245,7 @@ class Part:
             self._may_be_committed, transaction.may_be_committed = transaction.may_be_committed, True
         elif self.is_first:
             transaction.state, transaction.has_begun = State.IN_PROGRESS, True
+            transaction.may_begin = True
             self._open.add(self._session)
             if facts.is_load_balanced and self.operation.pin is None:  # else a cursor from before owns the connection
                 transaction.connection = PinnedConnection(server, connection, Purpose.TRANSACTION)
@@ -254,7 +255,8 @@ class Part:
         return False
 
     def learn(self, reply: Mapping[str, Any]) -> None:
-        """Learn the recovery token and the open cursors from a reply with ``ok: 1``."""
+        """Learn from a reply with ``ok: 1``: that it has begun, the recovery token and the open cursors."""
+        self._transaction.may_begin = False
         token = reply.get("recoveryToken")
         if isinstance(token, Mapping):
             self._transaction.recovery_token = token
@@ -275,6 +277,8 @@ class Part:
 
     def decided(self, failure: Failure, decision: Again | Raise) -> None:
         """Update the transaction after a failed attempt ("When to unpin", "Interaction with Client Backpressure")."""
+        if self.is_first:
+            self._transaction.may_begin = failure.progress is Progress.IN_FLIGHT
         if self.operation.ends is TransactionEnd.ABORT:
             self._unpin()
         elif self.operation.ends is TransactionEnd.COMMIT:

@@ -108,6 +108,8 @@ class Transaction:
     needs_majority: bool = False
     # An attempt to commit it was sent, and no reply rules out that it succeeded.
     may_be_committed: bool = False
+    # Its first command was sent, and has no reply: on another connection, an abort may reach the server before it.
+    may_begin: bool = False
     # The mongos that has it, in a sharded cluster.
     address: Address | None = None
     # The connection to the service that has it, behind a load balancer.

@@ -428,6 +428,46 @@ async def test_an_abort_that_the_server_refuses_is_not_repeated(it: Leaving) -> 
     assert len(it.ends()) == 1
 
 
+NO_SUCH_TRANSACTION = failure(251, "TransientTransactionError")
+
+
+@pytest.mark.parametrize("first", [SLOW, Hang(), Close()], ids=["slow", "silent", "closed"])
+@pytest.mark.parametrize("how", ["cancelled", "failed"])
+async def test_an_abort_that_overtakes_the_first_command_is_repeated(it: Leaving, first: Answer, how: str) -> None:
+    """It goes over another connection. The server then begins the transaction after the abort."""
+    it.server.on("insert", first)
+    it.server.on("abortTransaction", NO_SUCH_TRANSACTION, {})
+    with anyio.move_on_after(0.5 if how == "cancelled" else inf), suppress(PyMongoError):
+        async with it.session.start_transaction():
+            await it.coll.insert_one({}, session=it.session, timeoutMS=500 if how == "failed" else 0)
+    await anyio.sleep(60)
+    assert it.ends() == [("abortTransaction", 1)] * 2
+
+
+@pytest.mark.parametrize("answer", [{"n": 1}, failure(112, "TransientTransactionError")], ids=["begun", "failed"])
+async def test_an_abort_after_a_reply_to_the_first_command_is_not_repeated(it: Leaving, answer: Answer) -> None:
+    it.server.on("insert", answer, SLOW)
+    it.server.on("abortTransaction", NO_SUCH_TRANSACTION)
+    with anyio.move_on_after(0.5):
+        async with it.session.start_transaction():
+            with suppress(PyMongoError):
+                await it.insert()
+            await it.insert()
+    await anyio.sleep(60)
+    assert len(it.ends()) == 1
+
+
+async def test_close_repeats_an_abort_that_overtook_the_first_command(it: Leaving) -> None:
+    it.server.on("insert", SLOW)
+    it.server.on("abortTransaction", NO_SUCH_TRANSACTION, {})
+    with anyio.move_on_after(0.5):
+        async with it.session.start_transaction():
+            await it.insert()
+    await anyio.sleep(0.1)
+    await it.client.close()
+    assert it.ends() == [("abortTransaction", 1)] * 2
+
+
 # --- closing the client ---
 
 
