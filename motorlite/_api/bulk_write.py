@@ -84,15 +84,16 @@ class BulkWrite(ABC):
                     del error  # its traceback references this frame
             else:
                 if self._is_acknowledged:
-                    self._raise_error()
+                    await self._raise_error()
             finally:
                 if implicit is not None and implicit.server_session is not None:
                     executor.release(implicit)
 
-    def _raise_error(self) -> None:
+    async def _raise_error(self) -> None:
         error = self._error()
         if error is None:
             return
+        await self._core.executor.leave_to_scope(self._call.deadline)
         if isinstance(error, BulkWriteExecutionTimeout | ClientBulkWriteException) and error.timeout:
             # The newest command carried what remained of the client's limit, or of its own, as the server's limit.
             timeout = self._call.deadline.timeout

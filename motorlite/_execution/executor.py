@@ -167,7 +167,10 @@ class Executor:
                 try:
                     result = operation.unacknowledged() if reply is None else operation.parse(reply)
                 except Exception as error:
-                    self._reject(run, reply, error)
+                    try:
+                        self._reject(run, reply, error)
+                    finally:
+                        await self.leave_to_scope(call.deadline)
                     raise
                 if opens:
                     result = self._opened(run, result)
@@ -268,9 +271,7 @@ class Executor:
                 run.retry.succeeded(run.source)
                 return reply
             except PyMongoError as error:
-                if self._now() >= deadline.scope_expires_at:
-                    # The caller's scope ends now. Raise its cancellation, not the server's error.
-                    await self._sleep(0.001)
+                await self.leave_to_scope(deadline)
                 failure = None
                 try:
                     failure = await self._retries.follow(run, attempt, attempt.failed(run, error))
@@ -294,6 +295,11 @@ class Executor:
             attempt = Attempt()
             if run.followed is not None:
                 run.followed.attempt_again(attempt, self._now())
+
+    async def leave_to_scope(self, deadline: Deadline) -> None:
+        """Before an error of the server: if the caller's scope ends now, let it raise its cancellation instead."""
+        if self._now() >= deadline.scope_expires_at:
+            await self._sleep(0.001)
 
     def _reject(self, run: Run, reply: Document | None, error: Exception) -> None:
         """End the operation with an error from its `parse`. A cursor in the reply, which was successful, is lost."""

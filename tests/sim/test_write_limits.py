@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+import anyio
 import pytest
 
 import motorlite
@@ -13,6 +14,7 @@ from motorlite.errors import (
     ClientBulkWriteException,
     ExecutionTimeout,
     NetworkTimeout,
+    PyMongoError,
     WriteExecutionTimeout,
 )
 from motorlite.testing.scripted import Hang, Reply, ScriptedDeployment
@@ -233,3 +235,23 @@ async def test_an_older_mongos_ignores_it(wire_version: int, enforced: float | N
             await client.db.coll.insert_one({}, max_time_ms=10_000)
         assert limits(a, "insert") == [10_000]
         assert (raised.value.client_limit, raised.value.server_limit) == (0.3, enforced)
+
+
+@writes
+async def test_an_error_of_an_applied_write_at_the_very_end_of_a_scope_is_left_to_the_scope(
+    write: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server knows the limit of the caller's cancel scope, and may report it before the scope ends the call."""
+    name, run = WRITES[write]
+    expired = {"code": 50, "codeName": "MaxTimeMSExpired", "errmsg": "operation exceeded time limit"}
+    answer = {**(written(1) if name == "bulkWrite" else WRITTEN), "writeConcernError": expired}
+    async with limited({name: Reply(answer, 0.5)}) as (client, _):
+        await client.admin.command("ping")
+        start = anyio.current_time()
+        with monkeypatch.context() as patch:
+            # Nobody's scope: what comes after the chance that it gets can be seen.
+            patch.setattr(client._core, "scope_deadline", lambda: start + 0.5)
+            patch.setattr(client._core._runtime, "deadline_here", lambda: start + 0.5)
+            with pytest.raises(PyMongoError):
+                await run(client.db.coll)
+        assert anyio.current_time() == pytest.approx(start + 0.501, abs=1e-9)
