@@ -101,8 +101,7 @@ class Sender:
                 raise error_from_reply(reply, facts.max_wire_version, operation.prefers_concern_error)
         except BaseException as error:
             attempt.phase = "reply"
-            if attempt.progress is not ANSWERED:
-                attempt.progress = connection.progress
+            self._learn_progress(run, attempt, connection, error)
             if isinstance(error, PyMongoError) and error.timeout:
                 run.limits = self._time_limits(deadline, command.document, facts)
             if connection.owed is not None:
@@ -176,6 +175,14 @@ class Sender:
             self._on_lost_cursor(connection.address, reply)
 
     # --- learning from the outcome ---
+
+    @staticmethod
+    def _learn_progress(run: Run, attempt: Attempt, connection: Connection, error: BaseException) -> None:
+        """Learn how far a failed attempt got. Of one that was cancelled, nobody else tells its transaction."""
+        if attempt.progress is not ANSWERED:
+            attempt.progress = connection.progress
+        if run.part is not None and attempt.progress is NOT_SENT and not isinstance(error, Exception):
+            run.part.was_not_sent()
 
     def _learn_times(self, run: Run, reply: Document) -> None:
         """Learn the cluster time and operation time, which every reply carries, even one with an error."""

@@ -265,6 +265,15 @@ class Part:
 
     # --- what came of it ---
 
+    def was_not_sent(self) -> None:
+        """Learn that the operation was cancelled after `begin`, but before its command was sent."""
+        transaction = self._transaction
+        if self.operation.ends is TransactionEnd.COMMIT:
+            transaction.commits_rejected += 1
+            transaction.needs_majority, transaction.may_be_committed = self._needed_majority, self._may_be_committed
+        elif self.is_first:
+            transaction.may_begin = False
+
     @property
     def is_retryable(self) -> bool:
         """Whether the retryable writes specification applies: only to commit and abort."""

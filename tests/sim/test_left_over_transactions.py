@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 SLOW = Reply({"n": 1}, 2.0)
+NO_SUCH_TRANSACTION = failure(251, "TransientTransactionError")
 FIRST = {"cursor": {"id": 7, "ns": "db.coll", "firstBatch": [{"_id": 1}, {"_id": 2}]}}
 MORE = {"cursor": {"id": 7, "ns": "db.coll", "nextBatch": [{"_id": 3}]}}
 
@@ -67,6 +68,11 @@ class Leaving(Subject):
 
         with pytest.raises(ZeroDivisionError):
             await block()
+
+    def stall(self) -> None:
+        """The server reads no more from the connections that are open, so that requests are written half."""
+        for stream in self.server.open_connections:
+            stream.is_stalled = True
 
     def killed(self) -> list[int]:
         """The ids of the cursors that were killed."""
@@ -245,6 +251,39 @@ async def test_a_commit_that_was_cancelled_before_it_was_sent(place: str, then: 
         await anyio.sleep(3)
         ends = [("abortTransaction", 1), ("commitTransaction", 2)][: 1 + (then == "transaction")]
         assert sorted(it.ends()) == ([("commitTransaction", 1)] if then == "commit" else ends)
+
+
+@pytest.mark.parametrize("place", PLACES)
+async def test_a_commit_that_was_cancelled_as_it_was_about_to_be_sent(it: Leaving, place: str) -> None:
+    """A task on trio may be cancelled right before it writes, and everywhere one whose request is partly written."""
+
+    async def work(session: AsyncClientSession[Any]) -> None:
+        await it.insert(session)
+        it.stall()
+
+    with anyio.move_on_after(1) as scope:
+        await in_a_transaction(it.session, place, work)
+    assert scope.cancelled_caught
+    await it.session.end_session()
+    await anyio.sleep(3)
+    assert it.ends() == [("abortTransaction", 1)]
+
+
+@pytest.mark.parametrize("place", PLACES)
+async def test_a_first_command_that_was_cancelled_as_it_was_about_to_be_sent(it: Leaving, place: str) -> None:
+    it.server.on("abortTransaction", NO_SUCH_TRANSACTION)
+    await it.client.admin.command("ping")
+
+    async def work(session: AsyncClientSession[Any]) -> None:
+        it.stall()
+        await it.insert(session)
+
+    with anyio.move_on_after(1) as scope:
+        await in_a_transaction(it.session, place, work)
+    assert scope.cancelled_caught
+    await it.session.end_session()
+    await anyio.sleep(60)
+    assert len(it.ends()) == 1, "the server never gets what the abort might have overtaken"
 
 
 @pytest.mark.parametrize(
@@ -426,9 +465,6 @@ async def test_an_abort_that_the_server_refuses_is_not_repeated(it: Leaving) -> 
     await it.session.abort_transaction()
     await anyio.sleep(60)
     assert len(it.ends()) == 1
-
-
-NO_SUCH_TRANSACTION = failure(251, "TransientTransactionError")
 
 
 @pytest.mark.parametrize("first", [SLOW, Hang(), Close()], ids=["slow", "silent", "closed"])
