@@ -178,7 +178,7 @@ class Sender:
 
     @staticmethod
     def _learn_progress(run: Run, attempt: Attempt, connection: Connection, error: BaseException) -> None:
-        """Learn how far a failed attempt got. Of one that was cancelled, nobody else tells its transaction."""
+        """Learn how far a failed attempt got. If it was cancelled, its transaction learns it only here."""
         if attempt.progress is not ANSWERED:
             attempt.progress = connection.progress
         if run.part is not None and attempt.progress is NOT_SENT and not isinstance(error, Exception):
