@@ -151,6 +151,22 @@ def test_the_live_view_is_loaded_by_its_call() -> None:
     assert not is_loaded("motorlite._execution.watching", with_a_view), "nobody watches"
 
 
+def test_the_first_operation_loads_nothing_of_what_it_lacks() -> None:
+    program = """
+import asyncio, motorlite
+async def main():
+    async with motorlite.AsyncMongoClient("mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=1") as client:
+        try:
+            await client.db.coll.find_one()
+        except motorlite.errors.ServerSelectionTimeoutError:
+            return
+asyncio.run(main())
+"""
+    modules = loaded(program)
+    assert is_loaded("motorlite._net.on_asyncio", modules)
+    assert [name for name in RARE if is_loaded(f"motorlite.{name}", modules)] == ["_net.on_asyncio"]
+
+
 def test_the_machinery_is_loaded_with_the_first_client(after_import: set[str]) -> None:
     for name in ("_client.core", "_execution.executor", "_pool.pool", "_topology.topology"):
         assert not is_loaded(f"motorlite.{name}", after_import)

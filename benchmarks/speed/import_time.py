@@ -1,4 +1,4 @@
-"""Shell: `python -m benchmarks import-time`: how long a fresh interpreter needs to import the drivers."""
+"""Shell: `python -m benchmarks import-time`: how long a fresh interpreter needs for the import, and the first result."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ import sys
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
+from benchmarks.arms import LIBRARIES
 from benchmarks.figures import align, judge
 from benchmarks.processes import ROOT
+from benchmarks.speed.rounds import server
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 SUBJECT: Final = "motorlite"
 MODULES: Final = ("motorlite", "pymongo", "motor.motor_asyncio", "mongojet", "asyncio", "bson")
@@ -27,6 +29,25 @@ TIMED: Final = (
     "import time; cpu, at = time.process_time(), time.perf_counter(); import {}; "
     "print(time.process_time() - cpu, time.perf_counter() - at)"
 )
+# With the import of asyncio, which mongojet and PyMongo load by themselves.
+FIRST: Final = """
+import time
+cpu, at = time.process_time(), time.perf_counter()
+import asyncio
+from {module} import {name} as connect
+
+async def main():
+    client = connect({uri!r})
+    if hasattr(client, "__await__"):
+        client = await client
+    await client["db"]["coll"].find_one({{}})
+    print(time.process_time() - cpu, time.perf_counter() - at)
+    closed = client.close()
+    if hasattr(closed, "__await__"):
+        await closed
+
+asyncio.run(main())
+"""
 LISTED: Final = "import {}, sys; print(*sys.modules)"
 LINE: Final = re.compile(r"^import time:\s+(\d+) \|\s+(\d+) \| +(\S+)$", re.MULTILINE)
 
@@ -39,25 +60,44 @@ def heaviest(text: str, count: int) -> list[tuple[str, str, str]]:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    there = [module for module in MODULES if importlib.util.find_spec(module.partition(".")[0]) is not None]
-    times: dict[str, list[tuple[float, float]]] = {module: [] for module in there}
-    for _ in range(arguments.rounds + 1):
-        for module in there:
-            cpu, seconds = map(float, _python("-c", TIMED.format(module)).stdout.split())
-            times[module].append((cpu * 1000, seconds * 1000))
-    rows: list[Sequence[str]] = [("import of", "CPU ms", "ms", "least ms")]
-    for module, every in times.items():
-        measured = every[1:]  # the first may have written bytecode
-        cpu, clock = (median(one[at] for one in measured) for at in (0, 1))
-        rows.append((module, f"{cpu:.0f}", f"{clock:.0f}", f"{min(one[1] for one in measured):.0f}"))
-    print(f"{arguments.rounds} fresh interpreters each, medians\n\n{align(rows)}\n")
+    imports = {module: TIMED.format(module) for module in MODULES if _is_there(module)}
+    times = measure(imports, arguments.rounds)
+    print(f"{arguments.rounds} fresh interpreters each, medians\n\n{table('import of', times)}\n")
+    with server(arguments.uri) as uri:
+        connects = {name: library.client.split(":") for name, library in LIBRARIES.items() if _is_there(library.client)}
+        first = {arm: FIRST.format(module=of, name=name, uri=uri) for arm, (of, name) in connects.items()}
+        print(f"{table('first document with', measure(first, arguments.rounds))}\n")
     heavy = heaviest(_python("-X", "importtime", "-c", f"import {SUBJECT}").stderr, MOST)
     print(align([("module", "own ms", "with its imports"), *heavy]))
     loaded = set(_python("-c", LISTED.format(SUBJECT)).stdout.split())
     unneeded = ", ".join(module for module in UNNEEDED if module in loaded)
     print(f"\n{len(loaded)} modules are loaded; of {', '.join(UNNEEDED)}: {unneeded}")
-    taken = median(one[1] for one in times[SUBJECT][1:])
+    taken = median(clock for _, clock in times[SUBJECT])
     return judge([(f"{SUBJECT} is imported within {TARGET:g} ms ({taken:.0f} ms)", taken <= TARGET)])
+
+
+def measure(programs: Mapping[str, str], rounds: int) -> dict[str, list[tuple[float, float]]]:
+    """The milliseconds of CPU and of time that each program prints, in interpreters that take turns."""
+    times: dict[str, list[tuple[float, float]]] = {name: [] for name in programs}
+    for number in range(rounds + 1):
+        for name, program in programs.items():
+            cpu, seconds = map(float, _python("-c", program).stdout.split())
+            if number:  # the first may have written bytecode
+                times[name].append((cpu * 1000, seconds * 1000))
+    return times
+
+
+def table(title: str, times: Mapping[str, Sequence[tuple[float, float]]]) -> str:
+    """The medians of what `measure` found, and the least time."""
+    rows: list[Sequence[str]] = [(title, "CPU ms", "ms", "least ms")]
+    for name, every in times.items():
+        cpu, clock = (median(one[at] for one in every) for at in (0, 1))
+        rows.append((name, f"{cpu:.0f}", f"{clock:.0f}", f"{min(one[1] for one in every):.0f}"))
+    return align(rows)
+
+
+def _is_there(module: str) -> bool:
+    return importlib.util.find_spec(module.partition(":")[0].partition(".")[0]) is not None
 
 
 def _python(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -67,3 +107,4 @@ def _python(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rounds", type=int, default=11, help="default: 11")
+    parser.add_argument("--uri", help="ask this deployment for the document instead of starting a mongod")

@@ -21,7 +21,6 @@ from motorlite._net.failures import connecting
 from motorlite._net.host import enable_keepalive, keep_from_children
 from motorlite._net.on_asyncio.sockets import SocketStream, watches_sockets
 from motorlite._net.on_asyncio.stream import AsyncioStream, Silence, resolve
-from motorlite._net.proxy import introduce, through
 from motorlite._net.runtime import WaitTimeout
 
 if TYPE_CHECKING:
@@ -348,6 +347,8 @@ class AsyncioRuntime:
         limit = until if until != inf else None
         with connecting(address):
             if port is not None and proxy is not None:
+                from motorlite._net.proxy import through
+
                 with through(proxy, host, port):
                     async with asyncio.timeout_at(limit):
                         sock = await self._open_through(proxy, host, port)
@@ -388,6 +389,8 @@ class AsyncioRuntime:
         return await first_of([partial(self._connected_socket, info) for info in found], socket.socket.close)
 
     async def _open_through(self, proxy: ProxyOptions, host: str, port: int) -> socket.socket:
+        from motorlite._net.proxy import introduce
+
         loop = self._loop
         sock = await self._open(proxy.host, proxy.port)
         try:

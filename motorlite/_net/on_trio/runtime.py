@@ -20,7 +20,6 @@ from motorlite._net.failures import TLS_REFUSED, connecting, describe
 from motorlite._net.host import enable_keepalive, keep_from_children
 from motorlite._net.on_trio.epoll import EpollStream, Reader
 from motorlite._net.on_trio.stream import WOKEN, TrioStream, TrioTLSStream
-from motorlite._net.proxy import introduce, through
 from motorlite._net.runtime import WaitTimeout
 
 if TYPE_CHECKING:
@@ -223,6 +222,8 @@ class TrioRuntime:
     async def _open(self, address: Address, until: float, proxy: ProxyOptions | None) -> trio.SocketStream:
         host, port = address
         if port is not None and proxy is not None:
+            from motorlite._net.proxy import through
+
             with through(proxy, host, port):
                 with trio.CancelScope(deadline=until):
                     return await self._open_through(proxy, host, port)
@@ -247,6 +248,8 @@ class TrioRuntime:
         return stream
 
     async def _open_through(self, proxy: ProxyOptions, host: str, port: int) -> trio.SocketStream:
+        from motorlite._net.proxy import introduce
+
         stream = await self._open_directly(proxy.host, proxy.port)
         try:
             await introduce(proxy, host, port, stream.send_all, stream.receive_some, partial(_peek, stream.socket))

@@ -42,12 +42,13 @@ def test_the_median_decides(
     monkeypatch.setattr(import_time, "_python", python)
     parser = argparse.ArgumentParser()
     import_time.add_arguments(parser)
-    assert import_time.run(parser.parse_args(["--rounds", "3"])) == status
+    assert import_time.run(parser.parse_args(["--rounds", "3", "--uri", "mongodb://h"])) == status
     text = capsys.readouterr().out
     assert "motorlite.errors" in text
     assert text.rstrip().splitlines()[-2].endswith(": ssl")
     # One more round than measured: the first may have written bytecode.
     assert sum("import motorlite;" in one for one in asked) == 4
+    assert sum("from motorlite import AsyncMongoClient" in one and "'mongodb://h'" in one for one in asked) == 4
 
 
 def test_a_fresh_interpreter_imports_the_driver() -> None:
