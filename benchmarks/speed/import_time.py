@@ -1,4 +1,4 @@
-"""Shell: `python -m benchmarks import-time`: how long a fresh interpreter needs for the import, and the first result."""
+"""Shell: `python -m benchmarks import-time`: how long a new interpreter takes for the import and the first result."""
 
 from __future__ import annotations
 
