@@ -13,6 +13,7 @@ from weakref import WeakMethod
 
 from motorlite._client.abandoned_operations import AbandonedOperations
 from motorlite._client.leftovers import LostCursors, LostTransactions
+from motorlite._client.outside_requests import OutsideRequests
 from motorlite._execution.pins import opens_cursor
 from motorlite._net.host import leave_to_parent
 from motorlite._net.runtime import WaitTimeout
@@ -74,6 +75,7 @@ class Background:
         self._on_end: Callable[[], Callable[[], None] | None] = WeakMethod(on_end)
         # Those of the client, with the seeds and options that DNS records add before any server is known.
         self.options: ClientOptions = options
+        self.outside_requests: OutsideRequests = OutsideRequests()
         # Until it has all its parts: an interrupt (Ctrl-C) may come before.
         self._is_abandoned = True
         self.host: Host = runtime.host("motorlite client", self._host_ended)
@@ -136,6 +138,8 @@ class Background:
                 self._open_cursors.discard(cursor)
         if self.topology.expects_cursors:  # which are killed as soon as they are known
             return True
+        if self.outside_requests.is_busy:
+            return True
         return self.topology.is_busy or self.lost_transactions.is_busy or self.lost_cursors.is_busy
 
     async def join(self, grace: float) -> None:
@@ -146,8 +150,13 @@ class Background:
             while not self.host.is_closed and (left := until - runtime.now()) > 0:
                 await runtime.sleep(min(left, _LOOK_EVERY))
         finally:
-            self.topology.close(now=True)
-            await self.host.close()
+            await self.close()
+
+    async def close(self) -> None:
+        """Close every connection and stop everything."""
+        self.topology.close(now=True)
+        self.outside_requests.end()
+        await self.host.close()
 
     def end(self) -> None:
         """Close every connection and stop everything, without waiting. Call on the event loop."""

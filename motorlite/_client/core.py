@@ -43,6 +43,7 @@ from motorlite.retry import RetryBudget
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from contextlib import AbstractContextManager
 
     from motorlite._base.values import Address
     from motorlite._connection.establish import EstablishmentError
@@ -387,6 +388,10 @@ class Core:
             return partial(runtime.connect, tls=tls, dial=dial)
         return world.http(runtime) if tls is None else world.connector(runtime, tls, None)
 
+    def outside_request(self, service: str) -> AbstractContextManager[None]:
+        """Return a ``with`` block for a request to another service than the deployment. `close` ends it."""
+        return self._background.outside_requests.in_flight(service)
+
     async def sleep(self, seconds: float) -> None:
         """Wait so many seconds."""
         assert self._runtime is not None
@@ -482,9 +487,8 @@ class Core:
             if await self._background.finish(grace):
                 await self._end_sessions()
         finally:
-            self.topology.close(now=True)
             try:
-                await self._background.host.close()
+                await self._background.close()
             finally:  # not later: on trio, a cancelled task cannot wait even for what is there
                 if self._encryption is not None:
                     await self._encryption.close(max(0.0, until - self.now()))

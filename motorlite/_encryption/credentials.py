@@ -74,7 +74,8 @@ class CredentialSource:
         if self._threads is None or self._threads[1] is not core.runtime:
             self._threads = ThreadWork(core.runtime, core.host), core.runtime
         try:
-            found = await self._threads[0].result("aws", self._aws.look_up, deadline.expires_at)
+            with core.outside_request("AWS"):
+                found = await self._threads[0].result("aws", self._aws.look_up, deadline.expires_at)
         except WaitTimeout:
             raise no_time_left(deadline.timeout) from None
         credentials = {"accessKeyId": found.access_key, "secretAccessKey": found.secret_key}
@@ -107,7 +108,8 @@ async def _document(
     """Return the answer of a metadata service. No error shows it, since it may contain a token."""
     reader, now = http.ResponseReader(), core.runtime.now()
     until = min(now + _TIMEOUT, deadline.expires_at)
-    await ask(core.connector(None), address, reader, http.get(address[0], target, headers), until)
+    with core.outside_request(f"the metadata service of {cloud}"):
+        await ask(core.connector(None), address, reader, http.get(address[0], target, headers), until)
     response = reader.response()
     if response.status != 200:
         raise ConfigurationError(f"the metadata service of {cloud} answered with status {response.status}")

@@ -15,7 +15,14 @@ from motorlite._net.tls import make_context
 from motorlite._options.options import client_options
 from motorlite._options.uri import hosts_alone
 from motorlite.encryption_options import KMSConnectContext
-from motorlite.errors import AutoReconnect, CertificateError, ConfigurationError, ExecutionTimeout, PyMongoError
+from motorlite.errors import (
+    AutoReconnect,
+    CertificateError,
+    ConfigurationError,
+    ExecutionTimeout,
+    InvalidOperation,
+    PyMongoError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -156,6 +163,7 @@ class KeyServices:
 
         Raises:
             ExecutionTimeout: The deadline passed.
+            InvalidOperation: The client was closed meanwhile.
             AutoReconnect: The service did not answer, and the library does not want to ask again.
             MongoCryptError: The service answered with an error.
         """
@@ -168,13 +176,15 @@ class KeyServices:
         if now() + delay >= deadline.expires_at:
             raise _no_answer(request, deadline)
         if delay:
-            await core.sleep(delay)
+            await core.pause(now() + delay)
+            core.enter()  # the client may have been closed meanwhile
         feed, until = ResponseFeed(request), min(now() + _TIMEOUT, deadline.expires_at)
         try:
-            await ask(core.connector(context, self._dial(now)), address, feed, message, until)
+            with core.outside_request(f"the key management service at {request.endpoint}"):
+                await ask(core.connector(context, self._dial(now)), address, feed, message, until)
             if not feed.is_complete:
                 raise AutoReconnect(f"the key management service at {request.endpoint} closed the connection")
-        except (CertificateError, ConfigurationError):
+        except (CertificateError, ConfigurationError, InvalidOperation):
             raise
         except PyMongoError as error:
             if now() >= deadline.expires_at:

@@ -21,6 +21,7 @@ from motorlite.encryption_options import AutoEncryptionOpts, KMSConnectContext
 from motorlite.errors import AutoReconnect, CertificateError, ConfigurationError, EncryptionError
 from tests.support.clients import make_client
 from tests.support.kms_servers import TOKEN, KeyService
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -142,6 +143,29 @@ async def test_gives_up(
             async with timeout(0.3):
                 await explicit.create_data_key("aws", master_key)
         assert caught.value.timeout
+
+
+async def test_closing_the_client_closes_the_connection(
+    deployment: LocalServer, database_name: str, service: KeyService, certificates: Certificates
+) -> None:
+    credentials, master_key = aws(service.endpoint)
+    service.script = ["silence"]
+    tls = {"aws": {"tlsCAFile": str(certificates.ca_file)}}
+    async with make_client(deployment.uri) as client:
+        explicit: AsyncClientEncryption[Any] = AsyncClientEncryption(
+            {"aws": credentials}, f"{database_name}.keys", client, CodecOptions(), tls
+        )
+
+        async def create() -> None:
+            with pytest.raises(EncryptionError, match="the client was closed before"):
+                await explicit.create_data_key("aws", master_key)
+
+        with anyio.fail_after(5):
+            async with anyio.create_task_group() as group:
+                group.start_soon(create)
+                await until(lambda: service.requests)
+                await client.close(0)
+        await explicit.close()
 
 
 async def test_trusts_only_known_authorities(deployment: LocalServer, database_name: str, service: KeyService) -> None:

@@ -11,15 +11,17 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from motorlite._base.deadline import NO_DEADLINE, Deadline
+from motorlite._client.outside_requests import OutsideRequests
 from motorlite._connection.auth.aws import AwsCredentials
 from motorlite._encryption.credentials import CredentialSource
 from motorlite._encryption.services import ClientServices
 from motorlite._net import aws_sdk
 from motorlite._net.current import current_runtime
-from motorlite.errors import AutoReconnect, ConfigurationError, ExecutionTimeout
+from motorlite.errors import AutoReconnect, ConfigurationError, ExecutionTimeout, InvalidOperation
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -43,6 +45,8 @@ class Service:
         self.runtime = self
         self.now = current_runtime().now
         self.waiter = current_runtime().waiter
+        self.outside_requests = OutsideRequests()
+        self.outside_request = self.outside_requests.in_flight
         # Until `background`.
         self.host: Any = None
         # The threads in use, each for so many seconds, and their maximum.
@@ -211,3 +215,28 @@ async def test_wrong_answers(body: object, status: int, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message) as caught:
         await Service(body, status).find("azure")
     assert "planted" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("provider", "name"), [("azure", "the metadata service of Azure"), ("aws", "AWS")])
+async def test_a_search_ends_with_the_client(monkeypatch: pytest.MonkeyPatch, provider: str, name: str) -> None:
+    found_by_sdk(monkeypatch, "i")
+    service: Any = Service({})
+    service.seconds = 10
+
+    async def silence(*_: object) -> None:
+        await anyio.sleep(10)
+
+    service._connect = silence
+    async with service.background(), anyio.create_task_group() as group:
+
+        async def end() -> None:
+            await anyio.lowlevel.checkpoint()
+            assert service.outside_requests.is_busy
+            service.outside_requests.end()
+
+        group.start_soon(end)
+        with pytest.raises(InvalidOperation, match=f"closed before {name} answered"):
+            await service.find(provider)
+        assert not service.outside_requests.is_busy
+        with pytest.raises(InvalidOperation, match="the client is closed"):
+            await service.find(provider)
