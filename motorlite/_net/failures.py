@@ -26,6 +26,10 @@ TLS_REFUSED: Final = "the server closed the connection during the TLS handshake;
 SURPLUS = "the connection was closed: the server sent more than it was asked for"
 
 
+class HandshakeTimeout(TimeoutError):
+    """The time for a connection ended in the TLS handshake."""
+
+
 def connect_error(address: Address, error: BaseException) -> PyMongoError:
     """Return the motorlite error for `error`, raised while opening a stream to `address`."""
     where = format_address(address)
@@ -41,7 +45,8 @@ def connect_error(address: Address, error: BaseException) -> PyMongoError:
             hint = "what arrived is not TLS, so TLS may not be enabled on the server: "
         return CertificateError(f"{where}: TLS failed: {hint}{error}")
     if isinstance(error, TimeoutError):
-        return NetworkTimeout(f"{where}: the connection was not established in time")
+        step = ": the TLS handshake did not end" if isinstance(error, HandshakeTimeout) else ""
+        return NetworkTimeout(f"{where}: the connection was not established in time{step}")
     if isinstance(error, ssl.SSLError):
         return AutoReconnect(f"{where}: {TLS_REFUSED}")
     return AutoReconnect(f"{where}: {describe(error)}")

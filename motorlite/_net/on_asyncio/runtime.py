@@ -17,7 +17,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
-from motorlite._net.failures import connecting
+from motorlite._net.failures import HandshakeTimeout, connecting
 from motorlite._net.host import enable_keepalive, keep_from_children
 from motorlite._net.on_asyncio.sockets import SocketStream, watches_sockets
 from motorlite._net.on_asyncio.stream import AsyncioStream, Silence, resolve
@@ -355,8 +355,14 @@ class AsyncioRuntime:
             else:
                 async with asyncio.timeout_at(limit):
                     sock = await (self._open(host, port) if dial is None else dial(address, until))
-            async with asyncio.timeout_at(limit):
-                return await self._stream(sock, address, framer, tls)
+            scope = asyncio.timeout_at(limit)
+            try:
+                async with scope:
+                    return await self._stream(sock, address, framer, tls)
+            except TimeoutError:
+                if tls is None or not scope.expired():
+                    raise
+                raise HandshakeTimeout from None
 
     async def _stream(
         self, sock: socket.socket, address: Address, framer: Framer, tls: ssl.SSLContext | None

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import trio
 
 from motorlite._base.hosts import certified
-from motorlite._net.failures import TLS_REFUSED, connecting, describe
+from motorlite._net.failures import TLS_REFUSED, HandshakeTimeout, connecting, describe
 from motorlite._net.host import enable_keepalive, keep_from_children
 from motorlite._net.on_trio.epoll import EpollStream, Reader
 from motorlite._net.on_trio.stream import WOKEN, TrioStream, TrioTLSStream
@@ -217,7 +217,7 @@ class TrioRuntime:
             stream = await (self._open(address, until, proxy) if dial is None else self._dialled(dial, address, until))
             with trio.CancelScope(deadline=until):
                 return await self._secure(stream, address, framer, tls)
-            raise TimeoutError
+            raise HandshakeTimeout  # without TLS, nothing waits
 
     async def _open(self, address: Address, until: float, proxy: ProxyOptions | None) -> trio.SocketStream:
         host, port = address

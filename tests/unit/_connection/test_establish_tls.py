@@ -81,5 +81,5 @@ async def test_not_answering_is_a_sign_of_overload(trusting: ssl.SSLContext) -> 
         failed = await failure_to_open(address, trusting, 0.05)
         assert 0.047 <= current_runtime().now() - begin < 5
     assert type(failed.error) is NetworkTimeout
-    assert "not established in time" in str(failed.error)
+    assert "the connection was not established in time: the TLS handshake did not end" in str(failed.error)
     assert failed.error.error_labels == OVERLOAD
