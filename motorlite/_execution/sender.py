@@ -178,11 +178,11 @@ class Sender:
 
     @staticmethod
     def _learn_progress(run: Run, attempt: Attempt, connection: Connection, error: BaseException) -> None:
-        """Learn how far a failed attempt got. If it was cancelled, its transaction learns it only here."""
+        """Learn how far a failed attempt got."""
         if attempt.progress is not ANSWERED:
             attempt.progress = connection.progress
-        if run.part is not None and attempt.progress is NOT_SENT and not isinstance(error, Exception):
-            run.part.was_not_sent()
+        if run.part is not None:
+            run.part.failed(attempt.progress, error)
 
     def _learn_times(self, run: Run, reply: Document) -> None:
         """Learn the cluster time and operation time, which every reply carries, even one with an error."""

@@ -103,11 +103,14 @@ def _leaves_unknown(error: PyMongoError) -> bool:
 def _was_refused(failure: Failure) -> bool:
     """Whether no server began to carry out a command: it was rejected, or the connection failed before it was written.
 
-    A server rejects it as well if it labels a retry as safe, or if it requires authentication again, whether the
-    authentication then fails or not.
+    It was rejected also if the server required authentication again, whether the authentication then fails or not.
     """
-    is_unauthenticated = error_code(failure.error) == REAUTHENTICATION_REQUIRED
-    return failure.has_label(RETRYABLE) or is_unauthenticated or not failure.reached_server
+    return failure.has_label(RETRYABLE) or _is_rejection(failure.error) or not failure.reached_server
+
+
+def _is_rejection(error: PyMongoError) -> bool:
+    """Whether a server labels a retry as safe, or requires authentication again."""
+    return error.has_error_label(RETRYABLE) or error_code(error) == REAUTHENTICATION_REQUIRED
 
 
 def _is_network_error(error: PyMongoError) -> bool:
@@ -171,6 +174,7 @@ class Part:
         "_session",
         "_transaction",
         "_was_cut_off",
+        "_was_refused",
         "is_first",
         "operation",
     )
@@ -192,6 +196,8 @@ class Part:
         self._may_be_committed = transaction.may_be_committed
         # Whether the newest attempt has got as far as sending a commit.
         self._is_sent = False
+        # Whether it failed before a server began to commit.
+        self._was_refused = False
         # Whether the newest attempt failed because the transaction cannot go on.
         self._was_cut_off = False
 
@@ -240,7 +246,7 @@ class Part:
             raise InvalidOperation("the transaction was aborted while the operation waited; it was not sent")
         if self.operation.ends is TransactionEnd.COMMIT:
             transaction.commits_sent += 1
-            self._is_sent = True
+            self._is_sent, self._was_refused = True, False
             self._needed_majority, transaction.needs_majority = transaction.needs_majority, True
             self._may_be_committed, transaction.may_be_committed = transaction.may_be_committed, True
         elif self.is_first:
@@ -265,14 +271,14 @@ class Part:
 
     # --- what came of it ---
 
-    def was_not_sent(self) -> None:
-        """Learn that the operation was cancelled after `begin`, but before its command was sent."""
-        transaction = self._transaction
-        if self.operation.ends is TransactionEnd.COMMIT:
-            transaction.commits_rejected += 1
-            transaction.needs_majority, transaction.may_be_committed = self._needed_majority, self._may_be_committed
-        elif self.is_first:
-            transaction.may_begin = False
+    def failed(self, progress: Progress, error: BaseException) -> None:
+        """Learn at once how the newest attempt failed: the operation may be cancelled before `decided`."""
+        if self.is_first:
+            self._transaction.may_begin = progress is Progress.IN_FLIGHT
+        elif self.operation.ends is TransactionEnd.COMMIT:
+            self._was_refused = progress is Progress.NOT_SENT or (
+                isinstance(error, PyMongoError) and _is_rejection(error) and not settles(error)
+            )
 
     @property
     def is_retryable(self) -> bool:
@@ -286,8 +292,6 @@ class Part:
 
     def decided(self, failure: Failure, decision: Again | Raise) -> None:
         """Update the transaction after a failed attempt ("When to unpin", "Interaction with Client Backpressure")."""
-        if self.is_first:
-            self._transaction.may_begin = failure.progress is Progress.IN_FLIGHT
         if self.operation.ends is TransactionEnd.ABORT:
             self._unpin()
         elif self.operation.ends is TransactionEnd.COMMIT:
@@ -332,6 +336,9 @@ class Part:
         """End the operation, whether it succeeded, failed or was cancelled."""
         transaction, pin = self._transaction, self.pin
         transaction.is_busy = False
+        if self._is_sent and self._was_refused:  # cancelled before `decided`
+            transaction.commits_rejected += 1
+            transaction.needs_majority, transaction.may_be_committed = self._needed_majority, self._may_be_committed
         when_idle, transaction.when_idle = transaction.when_idle, None
         if when_idle is not None:
             when_idle()

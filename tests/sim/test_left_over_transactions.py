@@ -13,6 +13,7 @@ import pytest
 
 from motorlite.errors import InvalidOperation, OperationFailure, PyMongoError
 from motorlite.overload import WaitQueue
+from motorlite.retry import RetryAction, RetryStrategy
 from motorlite.testing.scripted import Close, Hang, Reply, ScriptedDeployment, failure
 from tests.support.core import OVERLOADED, RETRYABLE_ONLY, replica_set
 from tests.support.transactions import PLACES, Subject, in_a_transaction, in_use, subject
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from motorlite import AsyncClientSession
+    from motorlite.retry import RetryReason, RetryRequest
     from motorlite.testing.scripted import Answer
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -357,6 +359,54 @@ async def test_a_commit_that_was_not_authenticated_again(answers: list[Answer], 
         await session.end_session()
         await anyio.sleep(3)
         assert it.ends() == [*[("commitTransaction", 1)] * commits, ("abortTransaction", 1)]
+
+
+class Slow(RetryStrategy):
+    """Takes its time."""
+
+    scope = "decides"
+
+    async def retry_after(self, request: RetryRequest, reason: RetryReason) -> RetryAction:
+        await anyio.sleep(5)
+        return RetryAction.no_retry()
+
+
+@asynccontextmanager
+async def cancelled_after_a_refusal(step: str, name: str) -> AsyncIterator[Leaving]:
+    """A second after a server has refused a command, the task is cancelled. At that time, it is in `step`."""
+    deployment, options = replica_set(), dict[str, Any]()
+    if step == "strategy":
+        options, answer = {"retry_strategy": Slow()}, OVERLOADED
+    else:
+        options, answer = {"authMechanism": "MONGODB-X509", "tls": True}, failure(391)
+        deployment["a:1"].on("authenticate", {"ok": 1}, Hang(), {"ok": 1})
+    async with leaving(deployment, **options) as it:
+        it.server.on(name, answer)
+        it.server.on("abortTransaction", NO_SUCH_TRANSACTION)
+        with anyio.move_on_after(1) as scope:
+            async with it.session.start_transaction():
+                await it.insert()
+        assert scope.cancelled_caught
+        yield it
+
+
+STEPS = pytest.mark.parametrize("step", ["strategy", "authentication"])
+
+
+@STEPS
+async def test_a_commit_that_was_cancelled_after_its_refusal(step: str) -> None:
+    """The server did not begin to commit, and kept the transaction open for a minute."""
+    async with cancelled_after_a_refusal(step, "commitTransaction") as it:
+        await it.session.end_session()
+        await anyio.sleep(60)
+        assert it.ends() == [("commitTransaction", 1), ("abortTransaction", 1)]
+
+
+@STEPS
+async def test_a_first_command_that_was_cancelled_after_its_refusal(step: str) -> None:
+    async with cancelled_after_a_refusal(step, "insert") as it:
+        await anyio.sleep(60)
+        assert len(it.ends()) == 1, "the server has replied, so it begins no transaction after the abort"
 
 
 @pytest.mark.parametrize("unknown", [failure(6, "RetryableWriteError"), Close()], ids=["answered", "lost"])
