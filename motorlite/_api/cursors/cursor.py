@@ -234,9 +234,9 @@ class AsyncCursor(BatchedCursor[DocumentT]):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         made = copy.copy(self)
-        made._filter = copy.deepcopy(self._filter, memo)
-        made._projection = copy.deepcopy(self._projection, memo)
-        made._query = copy.deepcopy(self._query, memo)
+        made._filter = _copied(self._filter, memo)
+        made._projection = _copied(self._projection, memo)
+        made._query = _copied(self._query, memo)
         return made
 
     async def rewind(self) -> Self:
@@ -381,6 +381,15 @@ class AsyncCursor(BatchedCursor[DocumentT]):
         if mask & CursorType.EXHAUST:
             self._set("cursor_type", CursorType.EXHAUST if is_set else CursorType.NON_TAILABLE)
         return self
+
+
+def _copied(value: Any, memo: dict[int, Any]) -> Any:
+    """Return a deep copy. Dictionaries and lists become plain ones, because not every subclass can be copied."""
+    if isinstance(value, dict):
+        return {name: _copied(each, memo) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_copied(each, memo) for each in value]
+    return copy.deepcopy(value, memo)
 
 
 def _check_exhaust(query: Mapping[str, Any]) -> None:

@@ -234,6 +234,22 @@ async def test_a_clone_keeps_the_query_that_it_was_made_of(coll: Collection, cor
     assert changed == [{"filter": query, "projection": fields, "comment": comment}] * 2
 
 
+class AttributeDict(dict[str, Any]):
+    """Has no copies: `copy` gets a KeyError as it asks for ``__deepcopy__``."""
+
+    __getattr__ = dict.__getitem__
+
+
+async def test_a_clone_of_what_cannot_be_copied_as_it_is(coll: Collection, core: FakeCore) -> None:
+    core.reply(batch([1]))
+    inner = AttributeDict(b=[AttributeDict(c=1)])
+    cursor = coll.find(AttributeDict(a=inner))
+    clone = cursor.clone()
+    inner["b"].append(2)
+    await clone.to_list()
+    assert core.last.command["filter"] == {"a": {"b": [{"c": 1}]}}
+
+
 async def test_find_reads_as_the_collection_says(coll: Collection, core: FakeCore) -> None:
     core.reply(batch([], 7), next_batch([]))
     await coll.with_options(read_preference=ReadPreference.NEAREST).find().to_list()
