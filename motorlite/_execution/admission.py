@@ -231,10 +231,11 @@ class AdmissionSteps:
         if gate.limit is not None and operation.is_await_data:
             gate.limit.awaits_no_longer(run)
         elif gate.limit is not None and operation.is_acknowledged and not operation.is_exhaust:
-            # The server sends the batches of an exhaust cursor ahead, so their times measure their reader. Encrypting
-            # the command, before it was sent, does not count either.
+            # The server sends the batches of an exhaust cursor ahead, so their times measure their reader. Encryption,
+            # before the command was sent and after the reply, does not count either.
             assert attempt.sent_at is not None
-            gate.limit.succeeded(now - attempt.sent_at, server.pool.state.running, now)
+            replied_at = now if attempt.replied_at is None else attempt.replied_at
+            gate.limit.succeeded(replied_at - attempt.sent_at, server.pool.state.running, now)
         if visit is not None:
             gate.leave(visit, Outcome.SUCCESS if operation.is_acknowledged else Outcome.NEUTRAL, now)
 
@@ -249,7 +250,8 @@ class AdmissionSteps:
         if gate.limit is not None and run.operation.is_await_data:
             gate.limit.awaits_no_longer(run)
         elif gate.limit is not None and attempt.sent_at is not None:
-            seconds = now - attempt.sent_at  # an exhaust cursor may have held its connection for longer
+            ended_at = now if attempt.replied_at is None else attempt.replied_at
+            seconds = ended_at - attempt.sent_at  # an exhaust cursor may have held its connection for longer
             if outcome is Outcome.FAILURE:
                 gate.limit.failed(seconds, now)
             elif outcome is Outcome.SUCCESS and not run.operation.is_exhaust:

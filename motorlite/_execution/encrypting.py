@@ -147,7 +147,7 @@ class EncryptingSender(Sender):
         self, operation: Operation[Any], attempt: Attempt, connection: Connection, reply: Any, deadline: Deadline
     ) -> Document:
         """Return a reply with ``ok: 1``, decrypted but for its errors, which others than the caller may see."""
-        attempt.progress, attempt.is_executed = Progress.ANSWERED, True
+        attempt.progress, attempt.is_executed, attempt.replied_at = Progress.ANSWERED, True, self._now()
         try:
             encoded = reply.raw
             if not _has_results_of_client_bulk_write(operation):

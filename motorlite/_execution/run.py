@@ -173,6 +173,8 @@ class Attempt:
     reply: Document | None = None
     # The server replied with ok: 1, but decrypting the reply may still fail.
     is_executed: bool = False
+    # Loop time at which that decryption began.
+    replied_at: float | None = None
     # What it raised, until the retry loop takes it.
     error: Exception | None = None
     # The server required authentication, and the connection was authenticated again.

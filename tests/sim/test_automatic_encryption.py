@@ -18,6 +18,7 @@ from bson.datetime_ms import DatetimeMS
 from bson.errors import InvalidDocument
 
 from motorlite import AsyncMongoClient, InsertOne, call_options, timeout
+from motorlite._encryption.automatic import AutomaticEncryption
 from motorlite._encryption.mongocryptd import Mongocryptd
 from motorlite.encryption import Algorithm
 from motorlite.encryption_options import AutoEncryptionOpts
@@ -284,7 +285,20 @@ async def test_what_mongocryptd_did_not_answer_was_not_executed(
             assert not caught.value.reached_server
 
 
-async def test_a_slow_mongocryptd_does_not_lower_the_concurrency_limit_of_the_server() -> None:
+@pytest.mark.parametrize("step", ["encrypt", "decrypt"])
+async def test_slow_encryption_does_not_lower_the_concurrency_limit_of_the_server(
+    monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """A slow mongocryptd, or look-ups of keys."""
+    waits: list[float] = []
+    run = getattr(AutomaticEncryption, step)
+
+    async def slow(*arguments: Any) -> bytes:
+        await anyio.sleep(waits[-1])
+        encoded: bytes = await run(*arguments)
+        return encoded
+
+    monkeypatch.setattr(AutomaticEncryption, step, slow)
     async with encrypting(concurrency_limit=ConcurrencyLimit(initial=20)) as world:
 
         async def find(times: int) -> None:
@@ -292,7 +306,7 @@ async def test_a_slow_mongocryptd_does_not_lower_the_concurrency_limit_of_the_se
                 await world.client.db.people.find_one({"_id": 1})
 
         for seconds in (0, 1):
-            world.marker.server.on("find", partial(slowly, seconds))
+            waits.append(seconds)
             async with anyio.create_task_group() as group:
                 for _ in range(8):
                     group.start_soon(find, 50)
