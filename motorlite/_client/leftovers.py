@@ -258,6 +258,8 @@ class LostTransactions(Cleanup):
 
         transaction = session.transaction
         assert transaction is not None
+        if transaction.may_begin:  # no other mongos knows it then
+            transaction.address = transaction.first_address
         try:
             await self.run(AbortTransaction(), LIMIT, session)
         except PyMongoError as error:

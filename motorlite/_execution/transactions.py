@@ -257,7 +257,7 @@ class Part:
                 transaction.connection = PinnedConnection(server, connection, Purpose.TRANSACTION)
                 return True
             if facts.is_mongos:
-                transaction.address = server.address
+                transaction.address = transaction.first_address = server.address
         return False
 
     def learn(self, reply: Mapping[str, Any]) -> None:

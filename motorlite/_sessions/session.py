@@ -110,6 +110,8 @@ class Transaction:
     may_be_committed: bool = False
     # Its first command was sent, and has no reply: on another connection, an abort may reach the server before it.
     may_begin: bool = False
+    # The mongos that its first command was sent to.
+    first_address: Address | None = None
     # The mongos that has it, in a sharded cluster.
     address: Address | None = None
     # The connection to the service that has it, behind a load balancer.

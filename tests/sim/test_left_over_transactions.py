@@ -543,6 +543,27 @@ async def test_an_abort_after_a_reply_to_the_first_command_is_not_repeated(it: L
     assert len(it.ends()) == 1
 
 
+@pytest.mark.parametrize("how", ["cancelled", "failed"])
+async def test_an_abort_is_repeated_on_the_mongos_that_got_the_first_command(how: str) -> None:
+    """Another one does not know the transaction, and no reply had a recovery token that would tell it."""
+    async with leaving(ScriptedDeployment(["a:1", "b:1"], mongos=True)) as it:
+        it.on("insert", SLOW)
+        it.on("abortTransaction", NO_SUCH_TRANSACTION)
+        with anyio.move_on_after(0.5 if how == "cancelled" else inf), suppress(PyMongoError):
+            async with it.session.start_transaction():
+                await it.coll.insert_one({}, session=it.session, timeoutMS=500 if how == "failed" else 0)
+        await anyio.sleep(0.1)
+        (first,) = (each for each in it.deployment.servers.values() if each.commands("insert"))
+        before = len(first.commands("abortTransaction"))
+        # It is busy, so that anything else goes to the other one.
+        first.on("find", Hang())
+        for _ in range(4):
+            it.background.start_soon(it.coll.find_one)
+        await anyio.sleep(40)
+        assert len(first.commands("abortTransaction")) - before == 4
+        it.background.cancel_scope.cancel()
+
+
 async def test_close_repeats_an_abort_that_overtook_the_first_command(it: Leaving) -> None:
     it.server.on("insert", SLOW)
     it.server.on("abortTransaction", NO_SUCH_TRANSACTION, {})
