@@ -251,7 +251,8 @@ class Part:
             self._may_be_committed, transaction.may_be_committed = transaction.may_be_committed, True
         elif self.is_first:
             transaction.state, transaction.has_begun = State.IN_PROGRESS, True
-            transaction.may_begin = True
+            # Behind a load balancer, nobody else reaches it, and the service aborts it with its connection.
+            transaction.may_begin = not facts.is_load_balanced
             self._open.add(self._session)
             if facts.is_load_balanced and self.operation.pin is None:  # else a cursor from before owns the connection
                 transaction.connection = PinnedConnection(server, connection, Purpose.TRANSACTION)
@@ -274,7 +275,7 @@ class Part:
     def failed(self, progress: Progress, error: BaseException) -> None:
         """Learn at once how the newest attempt failed: the operation may be cancelled before `decided`."""
         if self.is_first:
-            self._transaction.may_begin = progress is Progress.IN_FLIGHT
+            self._transaction.may_begin &= progress is Progress.IN_FLIGHT
         elif self.operation.ends is TransactionEnd.COMMIT:
             self._was_refused = progress is Progress.NOT_SENT or (
                 isinstance(error, PyMongoError) and _is_rejection(error) and not settles(error)

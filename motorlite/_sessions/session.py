@@ -96,7 +96,7 @@ class Transaction:
     number: int | None = None
     # A command of it was sent, so there is something to commit or abort.
     has_begun: bool = False
-    # How often the command that commits it was sent, and rejected by an overloaded server, which did nothing.
+    # How often the command that commits it was about to be sent, and how often no server began to carry it out.
     commits_sent: int = 0
     commits_rejected: int = 0
     # An operation of it is running. A second one is refused: the server executes them one after another.

@@ -564,6 +564,19 @@ async def test_an_abort_is_repeated_on_the_mongos_that_got_the_first_command(how
         it.background.cancel_scope.cancel()
 
 
+@pytest.mark.parametrize("how", ["cancelled", "failed"])
+async def test_an_abort_behind_a_load_balancer_is_not_repeated(how: str) -> None:
+    """It goes to another service. The one that got the first command has lost its connection, and aborts by itself."""
+    async with leaving(ScriptedDeployment(["lb:1"], services=2)) as it:
+        it.on("insert", SLOW)
+        it.on("abortTransaction", NO_SUCH_TRANSACTION)
+        with anyio.move_on_after(0.5 if how == "cancelled" else inf), suppress(PyMongoError):
+            async with it.session.start_transaction():
+                await it.coll.insert_one({}, session=it.session, timeoutMS=500 if how == "failed" else 0)
+        await anyio.sleep(60)
+        assert it.names.count("abortTransaction") == 1
+
+
 async def test_close_repeats_an_abort_that_overtook_the_first_command(it: Leaving) -> None:
     it.server.on("insert", SLOW)
     it.server.on("abortTransaction", NO_SUCH_TRANSACTION, {})
