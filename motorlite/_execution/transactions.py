@@ -301,6 +301,8 @@ class Part:
             self._transaction.needs_majority = self._needed_majority
             if settles(failure.error):
                 self._may_be_committed = False
+                if self._is_sent and self._transaction.may_begin:  # it overtook the first command
+                    self._transaction.commits_rejected += 1
             elif may_have_been_executed(failure, self.operation):
                 self._may_be_committed = True
             elif self._is_sent and _was_refused(failure):

@@ -543,6 +543,24 @@ async def test_an_abort_after_a_reply_to_the_first_command_is_not_repeated(it: L
     assert len(it.ends()) == 1
 
 
+@pytest.mark.parametrize("place", ["block", "with_transaction"])
+async def test_a_commit_that_overtakes_the_first_command_is_followed_by_aborts(it: Leaving, place: str) -> None:
+    """The program goes on after a timeout. The server then begins the transaction after the commit."""
+    it.server.on("commitTransaction", NO_SUCH_TRANSACTION)
+    it.server.on("abortTransaction", NO_SUCH_TRANSACTION, {})
+
+    async def work(session: AsyncClientSession[Any]) -> None:
+        it.server.on("insert", SLOW)
+        with anyio.move_on_after(0.5):
+            await it.insert(session)
+
+    with anyio.move_on_after(0.6), suppress(PyMongoError):
+        await in_a_transaction(it.session, place, work)
+    await it.session.end_session()
+    await anyio.sleep(60)
+    assert [one for one in it.ends() if one[1] == 1] == [("commitTransaction", 1), *[("abortTransaction", 1)] * 2]
+
+
 @pytest.mark.parametrize("how", ["cancelled", "failed"])
 async def test_an_abort_is_repeated_on_the_mongos_that_got_the_first_command(how: str) -> None:
     """Another one does not know the transaction, and no reply had a recovery token that would tell it."""
