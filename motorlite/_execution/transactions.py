@@ -251,7 +251,7 @@ class Part:
             self._may_be_committed, transaction.may_be_committed = transaction.may_be_committed, True
         elif self.is_first:
             transaction.state, transaction.has_begun = State.IN_PROGRESS, True
-            # Behind a load balancer, nobody else reaches it, and the service aborts it with its connection.
+            # Behind a load balancer, no other connection reaches it, and the service aborts it with this one.
             transaction.may_begin = not facts.is_load_balanced
             self._open.add(self._session)
             if facts.is_load_balanced and self.operation.pin is None:  # else a cursor from before owns the connection
