@@ -29,7 +29,7 @@ TIMED: Final = (
     "import time; cpu, at = time.process_time(), time.perf_counter(); import {}; "
     "print(time.process_time() - cpu, time.perf_counter() - at)"
 )
-# With the import of asyncio, which mongojet and PyMongo load by themselves.
+# With the import of asyncio, which every such program needs.
 FIRST: Final = """
 import time
 cpu, at = time.process_time(), time.perf_counter()

@@ -33,7 +33,7 @@ def _plain_connector(runtime: Runtime) -> Connector:
     return partial(runtime.connect, tls=None)
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True)
 class Dependencies:
     """The sources of a client's event loop, connections, SRV records and randomness."""
 

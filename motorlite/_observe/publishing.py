@@ -135,7 +135,7 @@ class Publisher(list["Callable[[Any], None]"]):
             receive(event)
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True)
 class Publishers:
     """The publishers of one client; false for kinds of events without listeners and loggers.
 

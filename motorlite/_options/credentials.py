@@ -40,7 +40,7 @@ class Credentials:
     mechanism_properties: Mapping[str, Any] = field(default_factory=dict, repr=False, hash=False)
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True)
 class _Rules:
     """The requirements of a mechanism."""
 

@@ -166,7 +166,7 @@ Effect: TypeAlias = Establish | Abandon | Close | Drain | Interrupt | Refuse
 # The settings of a pool.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PoolSettings:
     """The settings of a pool; times in seconds."""
 

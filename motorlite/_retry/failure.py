@@ -28,7 +28,7 @@ ConnectionKey: TypeAlias = "tuple[Address, int]"
 """A connection: the address of its server, and its id in the pool."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
     """A failed attempt.
 

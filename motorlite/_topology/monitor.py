@@ -101,7 +101,7 @@ class Pace:
 _logger: Final = logging.getLogger("motorlite.client")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MonitorSettings:
     """The settings that all monitors of a client share; times in seconds."""
 

@@ -517,15 +517,20 @@ async def test_an_abort_that_the_server_refuses_is_not_repeated(it: Leaving) -> 
     assert len(it.ends()) == 1
 
 
+async def leave_the_first_command(it: Leaving, how: str) -> None:
+    """Leave a transaction during its first command, which is cancelled or runs into its own time limit."""
+    with anyio.move_on_after(0.5 if how == "cancelled" else inf), suppress(PyMongoError):
+        async with it.session.start_transaction():
+            await it.coll.insert_one({}, session=it.session, timeoutMS=500 if how == "failed" else 0)
+
+
 @pytest.mark.parametrize("first", [SLOW, Hang(), Close()], ids=["slow", "silent", "closed"])
 @pytest.mark.parametrize("how", ["cancelled", "failed"])
 async def test_an_abort_that_overtakes_the_first_command_is_repeated(it: Leaving, first: Answer, how: str) -> None:
     """It goes over another connection. The server then begins the transaction after the abort."""
     it.server.on("insert", first)
     it.server.on("abortTransaction", NO_SUCH_TRANSACTION, {})
-    with anyio.move_on_after(0.5 if how == "cancelled" else inf), suppress(PyMongoError):
-        async with it.session.start_transaction():
-            await it.coll.insert_one({}, session=it.session, timeoutMS=500 if how == "failed" else 0)
+    await leave_the_first_command(it, how)
     await anyio.sleep(60)
     assert it.ends() == [("abortTransaction", 1)] * 2
 
@@ -567,9 +572,7 @@ async def test_an_abort_is_repeated_on_the_mongos_that_got_the_first_command(how
     async with leaving(ScriptedDeployment(["a:1", "b:1"], mongos=True)) as it:
         it.on("insert", SLOW)
         it.on("abortTransaction", NO_SUCH_TRANSACTION)
-        with anyio.move_on_after(0.5 if how == "cancelled" else inf), suppress(PyMongoError):
-            async with it.session.start_transaction():
-                await it.coll.insert_one({}, session=it.session, timeoutMS=500 if how == "failed" else 0)
+        await leave_the_first_command(it, how)
         await anyio.sleep(0.1)
         (first,) = (each for each in it.deployment.servers.values() if each.commands("insert"))
         before = len(first.commands("abortTransaction"))
@@ -588,9 +591,7 @@ async def test_an_abort_behind_a_load_balancer_is_not_repeated(how: str) -> None
     async with leaving(ScriptedDeployment(["lb:1"], services=2)) as it:
         it.on("insert", SLOW)
         it.on("abortTransaction", NO_SUCH_TRANSACTION)
-        with anyio.move_on_after(0.5 if how == "cancelled" else inf), suppress(PyMongoError):
-            async with it.session.start_transaction():
-                await it.coll.insert_one({}, session=it.session, timeoutMS=500 if how == "failed" else 0)
+        await leave_the_first_command(it, how)
         await anyio.sleep(60)
         assert it.names.count("abortTransaction") == 1
 
