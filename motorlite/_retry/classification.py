@@ -23,7 +23,9 @@ from motorlite.errors import (
     AdmissionError,
     AutoReconnect,
     CircuitBreakerOpenError,
+    ExecutionTimeout,
     NotPrimaryError,
+    OperationFailure,
     ProtocolError,
     PyMongoError,
     ServerSelectionTimeoutError,
@@ -69,9 +71,12 @@ _TABLE: Final = (
     _Row(_NOT_SENT, RetryReason.CONNECTION_NOT_AVAILABLE, WaitQueueTimeoutError),
     _Row(_NOT_SENT, RetryReason.NOT_ADMITTED, AdmissionError),
     _Row(_NOT_SENT, RetryReason.NO_SUITABLE_SERVER, ServerSelectionTimeoutError),
+    # What a server that steps down or ends answered to hello or to the authentication.
+    _Row(_NOT_SENT, RetryReason.OVERLOAD, NotPrimaryError, label=SYSTEM_OVERLOADED),
+    _Row(_NOT_SENT, RetryReason.RETRYABLE_ERROR, NotPrimaryError, label=RETRYABLE),
     _Row(_NOT_SENT, RetryReason.CONNECTION_NOT_AVAILABLE, AutoReconnect, is_connected=True),
     _Row(_NOT_SENT, RetryReason.SERVER_NOT_AVAILABLE, AutoReconnect),
-    # What a server answered to hello or to the authentication.
+    # What another one answered.
     _Row(_NOT_SENT, RetryReason.OVERLOAD, label=SYSTEM_OVERLOADED),
     _Row(_NOT_SENT, RetryReason.RETRYABLE_ERROR, label=RETRYABLE),
     _Row(_NOT_SENT, RetryReason.SERVER_NOT_AVAILABLE, codes=RETRYABLE_READ_CODES),
@@ -216,12 +221,22 @@ def was_rejected(failure: Failure) -> bool:
     return failure.has_label(SYSTEM_OVERLOADED) and failure.has_label(RETRYABLE)
 
 
+def is_turned_away(failure: Failure) -> bool:
+    """Whether authentication failed, or hello was refused, for a reason that lasts: no retry rule covers the error.
+
+    Where nothing was executed, the operation ends with this error, even after others: only the user can mend its cause.
+    """
+    error = failure.error
+    is_refusal = isinstance(error, OperationFailure) and not isinstance(error, ExecutionTimeout)
+    return is_refusal and not failure.reached_server and not is_candidate(failure)
+
+
 def to_raise(failures: Sequence[Failure], operation: Operation[Any]) -> Failure:
     """Select the failure to raise. `failures` are ordered oldest first.
 
     Reads: the newest failure that reached a server. Writes and runCommand: the newest one that reached a server and
-    lacks the label NoWritesPerformed. Otherwise the first: a failure before anything was sent never replaces an earlier
-    error. A server's request to authenticate again, which was followed, is only raised if nothing else went wrong.
+    lacks the label NoWritesPerformed. Otherwise the first: a failure before anything was sent replaces no earlier error
+    (but see `is_turned_away`). A server's request to authenticate again, which was followed, is only raised if nothing else went wrong.
     """
     failures = [failure for failure in failures if failure.reauthenticated is None] or failures
     for failure in reversed(failures):

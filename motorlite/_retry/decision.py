@@ -441,6 +441,8 @@ class Retry:
     def _refuse(self, rule: RetryRule | None, refusal: RetryRefusal | None) -> Raise:
         self._refusal = refusal
         failure = classification.to_raise(self._failures, self._operation)
+        if not self._may_have_been_executed and classification.is_turned_away(self.newest):
+            failure = self.newest
         if self.newest.phase is not None:
             # Time ran out during a retry. The error reports that, even if it comes from an earlier attempt.
             failure = failure.in_phase(self.newest.phase)

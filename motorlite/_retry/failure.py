@@ -69,7 +69,7 @@ class Failure:
 
     @property
     def reached_server(self) -> bool:
-        """Whether the command may have reached a server. Errors from before that never replace an earlier error."""
+        """Whether the command may have reached a server. Errors from before that replace no earlier error."""
         return self.progress is not Progress.NOT_SENT
 
     def in_phase(self, phase: str | None) -> Failure:

@@ -9,6 +9,7 @@ import pytest
 from motorlite.errors import OperationFailure
 from motorlite.testing.scripted import Close, ScriptedDeployment, failure
 from tests.support.auth_servers import DONE as AUTHENTICATED
+from tests.support.auth_servers import REFUSED
 from tests.support.clients import scripted_client
 from tests.support.core import (
     BAD_VALUE,
@@ -19,7 +20,9 @@ from tests.support.core import (
     driver,
     fails,
     find,
+    insert,
     replica_set,
+    run_command,
 )
 
 if TYPE_CHECKING:
@@ -81,6 +84,35 @@ async def test_a_read_is_not_retried_after_other_errors(step: str) -> None:
         error = await fails(client, find())
         assert isinstance(error, OperationFailure)
         assert (error.code, error.attempts) == (2, 1)
+
+
+@pytest.mark.parametrize("make", [find, insert])
+@pytest.mark.parametrize("lost", ["hello", "command", "reply"])
+async def test_a_wrong_password_is_shown_in_place_of_what_came_before(
+    make: Callable[[], Operation[Any]], lost: str
+) -> None:
+    """Only what says that a write may have been executed matters more."""
+    deployment = deployment_with_users()
+    server, operation = deployment["a:1"], make()
+
+    def refuse(_command: object) -> Answer:
+        server.drop_connections()
+        return OVERLOADED
+
+    async with driver(deployment, **PLAIN) as client:
+        if lost == "hello":
+            fail_next(deployment, "isMaster", Close())
+        else:
+            server.on(operation.name, Close() if lost == "reply" else refuse)
+            await client.run(run_command())
+        server.on("saslStart", REFUSED)
+        error = await fails(client, operation)
+        is_hidden = lost == "reply" and operation.name == "insert"
+        refused = error.__cause__ if is_hidden else error
+        assert isinstance(refused, OperationFailure) and refused.code == 18
+        assert not refused.has_error_label("SystemOverloadedError")
+        assert (error.attempts, error.retry_refusal) == (2, "not retryable")
+        assert (error.reached_server, error.may_have_been_executed) == (lost != "hello", is_hidden)
 
 
 @STEPS

@@ -121,17 +121,21 @@ def test_reasons_are_words() -> None:
 )
 def test_before_the_command_was_sent(error: PyMongoError, expected: RetryReason) -> None:
     assert reason(error, NOT_SENT) is expected
-    if expected is not RetryReason.UNKNOWN and not isinstance(error, OperationFailure):
+    if expected is not RetryReason.UNKNOWN and not isinstance(error, (OperationFailure, NotPrimaryError)):
         # The labels of an error that was made on the way do not count.
         for label in (OVERLOADED, RETRYABLE, WRITE):
             assert reason(error, NOT_SENT, labels=frozenset({label})) is expected
 
 
-@pytest.mark.parametrize("code", [18, 91, 462])
-def test_labels_in_the_reply_to_a_handshake(code: int) -> None:
-    assert reason(server_error(code), NOT_SENT, labels=frozenset({OVERLOADED})) is RetryReason.OVERLOAD
-    assert reason(server_error(code), NOT_SENT, labels=frozenset({OVERLOADED, RETRYABLE})) is RetryReason.OVERLOAD
-    assert reason(server_error(code), NOT_SENT, labels=frozenset({RETRYABLE})) is RetryReason.RETRYABLE_ERROR
+@pytest.mark.parametrize(
+    "error",
+    [*map(server_error, (18, 91, 462)), NotPrimaryError("x", {"code": 11600})],
+    ids=["18", "91", "462", "11600"],
+)
+def test_labels_in_the_reply_to_a_handshake(error: PyMongoError) -> None:
+    assert reason(error, NOT_SENT, labels=frozenset({OVERLOADED})) is RetryReason.OVERLOAD
+    assert reason(error, NOT_SENT, labels=frozenset({OVERLOADED, RETRYABLE})) is RetryReason.OVERLOAD
+    assert reason(error, NOT_SENT, labels=frozenset({RETRYABLE})) is RetryReason.RETRYABLE_ERROR
 
 
 def test_a_connection_that_was_lost_before_the_command_was_written() -> None:
