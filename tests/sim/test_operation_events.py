@@ -116,6 +116,15 @@ FIND = words("find db.coll", "find")
         # A missing collection is no error.
         ({"drop": [failure(26)]}, lambda coll: coll.drop(), words("dropCollection db.coll", "drop")),
         ({"dropIndexes": [failure(26)]}, lambda coll: coll.drop_indexes(), words("dropIndexes db.coll", "dropIndexes")),
+        *(
+            ({"listIndexes": [failure(26)]}, call, words("listIndexes db.coll", "listIndexes"))
+            for call in (lambda coll: coll.list_indexes().to_list(), lambda coll: coll.index_information())
+        ),
+        (
+            {"listIndexes": [failure(2)]},
+            lambda coll: coll.list_indexes().to_list(),
+            words("listIndexes db.coll", "listIndexes", end="failed (OperationFailure)"),
+        ),
         (
             {"drop": [failure(2)]},
             lambda coll: coll.drop(),
@@ -152,14 +161,19 @@ async def test_failures_are_counted() -> None:
     assert stats.servers["a", 1].operations == 0
 
 
-async def test_a_missing_collection_that_is_dropped_counts_as_no_failure() -> None:
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [("drop", lambda coll: coll.drop()), ("listIndexes", lambda coll: coll.list_indexes().to_list())],
+    ids=["drop", "listIndexes"],
+)
+async def test_a_missing_collection_counts_as_no_failure(name: str, call: Callable[[Any], Awaitable[Any]]) -> None:
     deployment = ScriptedDeployment(["a:1"])
-    deployment["a:1"].on("drop", failure(26), failure(2))
+    deployment["a:1"].on(name, failure(26), failure(2))
     async with make(deployment) as (client, _):
-        await client.db.coll.drop()
+        await call(client.db.coll)
         assert client.stats().failures == 0
         with pytest.raises(OperationFailure):
-            await client.db.coll.drop()
+            await call(client.db.coll)
         assert client.stats().failures == 1
 
 

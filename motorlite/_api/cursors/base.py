@@ -152,9 +152,12 @@ class CursorBase(ABC, Generic[DocumentT]):
             within = None if session is None else session.deadline
             deadline = self._limits.open(core, self._get_more.max_await_time_ms, within)
             call = Call(session, deadline, None, effective(self._call_options))
-            opened = await core.executor.open(self._first_operation(), call)
+            opened = await self._execute(call)
         finally:
             self._is_opening = False
+        if opened is None:
+            self._is_closed = True
+            return
         cursor = self._cursor = self._server_cursor(opened, call.options)
         self._documents = cursor.documents
         if self._is_closed:  # by another task, while the reply was pending
@@ -164,6 +167,10 @@ class CursorBase(ABC, Generic[DocumentT]):
             await cursor.close()
         elif self._get_more.prefetch and cursor.documents:
             cursor.prefetch(self._limits.step(core))
+
+    def _execute(self, call: Call) -> Awaitable[Opened | None]:
+        """Execute the command; None if there are no documents and no cursor."""
+        return self._core.executor.open(self._first_operation(), call)
 
     def _server_cursor(self, opened: Opened, call_options: CallOptions) -> ServerCursor[DocumentT]:
         return ServerCursor(

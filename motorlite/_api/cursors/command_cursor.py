@@ -14,18 +14,19 @@ from motorlite._api.typings import DocumentT
 from motorlite._base import arguments
 from motorlite._base.arguments import converted, count
 from motorlite._base.values import RawBatch
+from motorlite._operations.contract import Call
 from motorlite._operations.reads import Aggregate, AggregateWrite, has_write_stage, waits_for_data
 from motorlite.errors import ConfigurationError, InvalidOperation, OperationFailure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Awaitable, Callable, Collection, Mapping
 
     from bson.codec_options import CodecOptions
 
     from motorlite._api.session import AsyncClientSession
     from motorlite._api.settings import Settings
     from motorlite._client.core import Core
-    from motorlite._operations.contract import CallOptions, CursorReply, Operation
+    from motorlite._operations.contract import CallOptions, CursorReply, Opened, Operation
 
 
 class AsyncCommandCursor(BatchedCursor[DocumentT]):
@@ -67,12 +68,23 @@ class AsyncCommandCursor(BatchedCursor[DocumentT]):
 
     async def _open(self) -> None:
         self._must_run = ""
-        try:
-            await super()._open()
-        except OperationFailure as error:
-            if error.code not in self._means_empty:
-                raise
-            self._is_closed = True
+        await super()._open()
+
+    def _execute(self, call: Call) -> Awaitable[Opened | None]:
+        return self._list(call) if self._means_empty else super()._execute(call)
+
+    async def _list(self, call: Call) -> Opened | None:
+        core, operation = self._core, self._first_operation()
+        names = (operation.operation_name or operation.name, operation.database, operation.collection_name)
+        call = Call(call.session, call.deadline, core.new_operation_id(), call.options)
+        # Published here: for listeners and statistics, too, the operation succeeds where there is nothing to list.
+        with core.executor.published(*names, call.operation_id, call.session):
+            try:
+                return await core.executor.open(operation, call)
+            except OperationFailure as error:
+                if error.code not in self._means_empty:
+                    raise
+                return None
 
     def batch_size(self, batch_size: int) -> Self:
         """Set the number of documents in further batches; 0 lets the server choose."""
