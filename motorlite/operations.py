@@ -260,10 +260,11 @@ class IndexModel:
     __slots__ = ("_document",)
 
     def __init__(self, keys: Hint, **kwargs: Any) -> None:
-        key = arguments.index_document([keys] if isinstance(keys, str) else keys, "keys")
+        pairs = [keys] if isinstance(keys, str) else keys
+        key = arguments.index_document(pairs, "keys")
         document = kwargs
         if document.get("name") is None:
-            document["name"] = arguments.index_name(key.items())
+            document["name"] = arguments.index_name(pairs)
         document["key"] = key
         collation = arguments.collation_document(document.pop("collation", None))
         if collation is not None:

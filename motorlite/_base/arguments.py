@@ -440,9 +440,12 @@ def _no_pair(keys: Any, wrong_pair: object) -> str:
     return message
 
 
-def index_name(pairs: Iterable[tuple[str, Any]]) -> str:
-    """The default name of an index (index management specification)."""
-    return "_".join(f"{name}_{direction}" for name, direction in pairs)
+def index_name(keys: IndexKeys) -> str:
+    """The default name of an index (index management specification).
+
+    A field that appears twice is twice in the name, as in that of PyMongo: else the server would find another name.
+    """
+    return "_".join(f"{name}_{direction}" for name, direction in index_pairs(keys))
 
 
 def hint_value(hint: Hint | None) -> str | dict[str, Any] | None:

@@ -6,7 +6,8 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
-from motorlite._base.arguments import wrong
+from motorlite._api.handles import AsyncCollection
+from motorlite._base.arguments import instance, wrong
 from motorlite._net.runtime import WaitTimeout
 from motorlite.arrow._decoding import Decoder, schema_of
 from motorlite.arrow._types import projection
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
     from typing import TypeVar
 
-    from motorlite import AsyncCollection
     from motorlite._base.deadline import Deadline
     from motorlite._client.core import Core
 
@@ -83,6 +83,7 @@ def found(
     collection: AsyncCollection[Any], query: Any, schema: Any, allow_invalid: bool, options: Mapping[str, Any]
 ) -> Scan:
     """Return the scan of a query."""
+    instance("collection", collection, AsyncCollection)
     columns = schema_of(schema)
     given = {"prefetch": 1, "batch_size": BATCH, **options}
     if given.get("cursor_type"):
@@ -100,6 +101,7 @@ def aggregated(
     options: Mapping[str, Any],
 ) -> Scan:
     """Return the scan of an aggregation."""
+    instance("collection", collection, AsyncCollection)
     columns = schema_of(schema)
     stages = list(pipeline)
     if stages and not {"$out", "$merge"}.isdisjoint(stages[-1]):

@@ -17,8 +17,9 @@ from pyarrow.compute import CastOptions
 from pymongoarrow.errors import ArrowWriteError
 from pymongoarrow.result import ArrowWriteResult
 
+from motorlite._api.handles import AsyncCollection
 from motorlite._api.time_limits import deadline, timeout
-from motorlite._base.arguments import wrong
+from motorlite._base.arguments import instance, wrong
 from motorlite.arrow._reading import in_thread
 from motorlite.arrow._types import stored
 from motorlite.errors import BulkWriteError, PyMongoError
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
     from bson.codec_options import CodecOptions
 
-    from motorlite import AsyncClientSession, AsyncCollection
+    from motorlite import AsyncClientSession
     from motorlite._client.core import Core
 
 # Rows that become Python objects at a time, while Python's global lock is held.
@@ -162,6 +163,7 @@ async def insert_arrow(
 
     Retries: as a retryable write, each command (docs/retries.md).
     """
+    instance("collection", collection, AsyncCollection)
     core: Core = collection._core
     core.enter()
     whole = deadline(core, collection._settings.timeout, timeoutMS)

@@ -71,6 +71,8 @@ def test_wrong_types(request_: Any, arguments: Any, options: dict[str, Any], tex
 
 def test_index_models() -> None:
     assert IndexModel("a").document == {"name": "a_1", "key": {"a": 1}}
+    # As with PyMongo, whose name the server has if the index exists.
+    assert IndexModel([("a", 1), "b", ("a", -1)]).document == {"name": "a_1_b_1_a_-1", "key": {"a": -1, "b": 1}}
     model = IndexModel(
         [("a", -1), "b", ("c", "text")], unique=True, name=None, collation={"locale": "de"}, sparse=False
     )

@@ -154,7 +154,8 @@ class AsyncCollection(CollectionBase[DocumentT]):
         """
         name = index_or_name
         if not isinstance(name, str):
-            name = arguments.index_name(index_document(name, "index_or_name").items())
+            index_document(name, "index_or_name")
+            name = arguments.index_name(name)
         if name == ALL_INDEXES:
             raise ValueError(wrong("index_or_name", index_or_name, "one index (drop_indexes() drops all)"))
         await self._drop_indexes("drop_index", name, session, comment, {**options})

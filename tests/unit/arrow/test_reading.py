@@ -20,7 +20,7 @@ from motorlite.testing.cancellation import cancel_at_every_point
 from tests.support.clients import one_member
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     from motorlite.testing.scripted import ScriptedServer
     from tests.support.clients import Client
@@ -131,6 +131,22 @@ async def test_what_has_no_table_is_refused(scene: Scene) -> None:
     with pytest.raises(TypeError, match="schema"):
         await arrow.find_arrow(scene.coll, schema=["a"])
     assert scene.server.received == [] or not scene.commands("find")
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda it: arrow.find_arrow(it),
+        lambda it: arrow.aggregate_pandas(it, []),
+        lambda it: anext(arrow.find_arrow_batches(it)),
+        lambda it: arrow.insert_arrow(it, {}),
+    ],
+    ids=["find", "aggregate", "batches", "insert"],
+)
+@pytest.mark.parametrize("what", ["x", None])
+async def test_what_is_no_collection_is_refused(use: Callable[[Any], Awaitable[Any]], what: Any) -> None:
+    with pytest.raises(TypeError, match=f"^collection must be an instance of AsyncCollection, not {what!r}"):
+        await use(what)
 
 
 async def test_a_server_that_fails_half_way(scene: Scene) -> None:

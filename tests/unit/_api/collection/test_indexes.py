@@ -37,9 +37,11 @@ async def test_create_indexes(coll: Collection, core: FakeCore) -> None:
 
 
 async def test_drop_index(coll: Collection, core: FakeCore) -> None:
-    core.reply({"ok": 1}, {"ok": 1}, NOT_FOUND, FORBIDDEN)
+    core.reply({"ok": 1}, {"ok": 1}, {"ok": 1}, NOT_FOUND, FORBIDDEN)
     await coll.drop_index([("a", 1), ("b", -1)], comment="c", maxTimeMS=4)
     assert core.last.command == {"dropIndexes": "things", "index": "a_1_b_-1", "comment": "c", "maxTimeMS": 4}
+    await coll.drop_index([("a", 1), ("a", -1)])
+    assert core.last.command["index"] == "a_1_a_-1"
     await coll.drop_index("x", timeoutMS=40)
     assert core.last.command == {"dropIndexes": "things", "index": "x"}
     await coll.drop_indexes()
