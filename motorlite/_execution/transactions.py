@@ -337,8 +337,8 @@ class Part:
 
     def leave(self) -> None:
         """End the operation, whether it succeeded, failed or was cancelled."""
-        transaction, pin = self._transaction, self.pin
-        transaction.is_busy = False
+        transaction = self._transaction
+        transaction.is_busy = False  # before any call, as in `Executor._end`
         if self._is_sent and self._was_refused:  # cancelled before `decided`
             transaction.commits_rejected += 1
             transaction.needs_majority, transaction.may_be_committed = self._needed_majority, self._may_be_committed
@@ -348,6 +348,7 @@ class Part:
             return
         if self._session.transaction is transaction and not transaction.must_abort:
             self._open.discard(self._session)
+        pin = self.pin
         if (
             self.operation.ends is TransactionEnd.ABORT
             or self._session.transaction is not transaction  # the session ended in the meantime

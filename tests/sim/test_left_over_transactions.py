@@ -11,6 +11,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
+from motorlite._sessions.session import Session
 from motorlite.errors import InvalidOperation, OperationFailure, PyMongoError
 from motorlite.overload import WaitQueue
 from motorlite.retry import RetryAction, RetryStrategy
@@ -499,6 +500,21 @@ async def test_an_abort_that_gets_no_connection_is_repeated(options: dict[str, A
                 tasks.start_soon(session.end_session)
         await anyio.sleep(60)
         assert len(it.ends()) == 7
+
+
+async def test_an_interrupt_at_the_end_of_an_operation_does_not_block_the_abort(
+    it: Leaving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(_session: Session) -> None:
+        raise KeyboardInterrupt
+
+    it.session.start_transaction()
+    with monkeypatch.context() as patch:
+        patch.setattr(Session, "end_turn", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            await it.insert()
+    await it.session.abort_transaction()
+    assert len(it.server.commands("abortTransaction")) == 1
 
 
 async def test_an_abort_that_fails_for_ever_is_given_up(it: Leaving) -> None:
