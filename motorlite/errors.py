@@ -467,7 +467,10 @@ class RetryStrategyError(PyMongoError):
 
 
 class EncryptionError(PyMongoError):
-    """Client-side encryption or decryption failed. The cause says why: often a MongoCryptError of `pymongocrypt`."""
+    """Client-side encryption or decryption failed. The cause says why: often a MongoCryptError of `pymongocrypt`.
+
+    It has no labels, as with PyMongo. Those of the cause are about a command to the key vault, whose retries have ended.
+    """
 
     # Declared again because the constructor assigns it, which type checkers would take for a new attribute.
     __cause__: BaseException | None

@@ -140,7 +140,8 @@ class Authenticator:
                 if request is None:
                     return
                 answer = await self._answer(connection, request, limits)
-        except BaseException:  # the credentials may be the cause, so the next attempt must not reuse them
+        # "If AWS authentication fails for any reason, the cache MUST be cleared" (authentication specification).
+        except BaseException:
             if self._aws is not None:
                 self._aws.forget()
             raise

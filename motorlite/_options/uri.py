@@ -226,6 +226,7 @@ def _host(text: str, position: int, default_port: int, hint: str) -> Address:
             raise InvalidURI(f"{where} is not an IPv6 address in brackets, followed by a port or nothing")
         return address, _port(port[1:], where, hint) if port else default_port
     name, colon, port = text.partition(":")
+    # The connection string specification refers to RFC 3986, whose names may be percent-encoded. PyMongo refuses those.
     host = _decode(name, where)
     if not is_name(host) or ":" in port:
         raise InvalidURI(f"{where} is malformed, or an IPv6 address without brackets{hint}")

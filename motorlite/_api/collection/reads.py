@@ -56,7 +56,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
             filter: A query; None matches everything.
             projection: The fields to return: a mapping, or names to include.
             skip: The number of matches to skip.
-            limit: The maximum number of documents; 0 for all, negative for a single batch.
+            limit: The maximum number of documents; 0 for all, negative for a single batch, whatever the batch size.
             options: See `FindOptions`.
 
         Raises:
@@ -86,7 +86,7 @@ class AsyncCollection(CollectionBase[DocumentT]):
             filter: A query; None matches everything.
             projection: The fields to return: a mapping, or names to include.
             skip: The number of matches to skip.
-            limit: The maximum number of documents; 0 for all, negative for a single batch.
+            limit: The maximum number of documents; 0 for all, negative for a single batch, whatever the batch size.
             options: See `FindOptions`.
 
         Raises:

@@ -296,7 +296,7 @@ class AsyncCursor(BatchedCursor[DocumentT]):
         return self._set("skip", skip)
 
     def limit(self, limit: int) -> Self:
-        """Set the maximum number of documents: 0 for all, negative for a single batch."""
+        """Set the maximum number of documents: 0 for all, negative for a single batch, whatever the batch size."""
         self._set("limit", limit)
         self._is_empty = False
         return self
