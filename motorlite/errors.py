@@ -469,7 +469,7 @@ class RetryStrategyError(PyMongoError):
 class EncryptionError(PyMongoError):
     """Client-side encryption or decryption failed. The cause says why: often a MongoCryptError of `pymongocrypt`.
 
-    It has no labels, as with PyMongo. Those of the cause are about a command to the key vault, whose retries have ended.
+    The labels of the cause are not its labels, as with PyMongo: they are about a command to the key vault.
     """
 
     # Declared again because the constructor assigns it, which type checkers would take for a new attribute.

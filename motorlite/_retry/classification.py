@@ -236,7 +236,8 @@ def to_raise(failures: Sequence[Failure], operation: Operation[Any]) -> Failure:
 
     Reads: the newest failure that reached a server. Writes and runCommand: the newest one that reached a server and
     lacks the label NoWritesPerformed. Otherwise the first: a failure before anything was sent replaces no earlier error
-    (but see `is_turned_away`). A server's request to authenticate again, which was followed, is only raised if nothing else went wrong.
+    (but see `is_turned_away`). A server's request to authenticate again, which was followed, is only raised if nothing
+    else went wrong.
     """
     failures = [failure for failure in failures if failure.reauthenticated is None] or failures
     for failure in reversed(failures):

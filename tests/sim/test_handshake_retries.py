@@ -109,7 +109,8 @@ async def test_a_wrong_password_is_shown_in_place_of_what_came_before(
         error = await fails(client, operation)
         is_hidden = lost == "reply" and operation.name == "insert"
         refused = error.__cause__ if is_hidden else error
-        assert isinstance(refused, OperationFailure) and refused.code == 18
+        assert isinstance(refused, OperationFailure)
+        assert refused.code == 18
         assert not refused.has_error_label("SystemOverloadedError")
         assert (error.attempts, error.retry_refusal) == (2, "not retryable")
         assert (error.reached_server, error.may_have_been_executed) == (lost != "hello", is_hidden)

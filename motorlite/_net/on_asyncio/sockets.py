@@ -34,8 +34,8 @@ _NOT_NOW: Final = (BlockingIOError, InterruptedError)
 def watches_sockets(loop: asyncio.AbstractEventLoop) -> bool:
     """Whether `SocketStream` works on this loop, and is faster than the loop's own transports."""
     # nest_asyncio runs a loop within its tasks. Where the callback that reads a reply runs the task, the loop could not
-    # call it again for the next reply on the same connection. It must be applied before: the loop says nothing when it is
-    # patched, and to look at it for each reply would cost every program (docs/troubleshooting.md).
+    # call it again for the next reply on the same connection. It must be applied before: a patched loop tells nothing,
+    # and to look at it for each reply would cost every program (docs/troubleshooting.md).
     return isinstance(loop, asyncio.SelectorEventLoop) and not hasattr(loop, "_nest_patched")
 
 

@@ -87,9 +87,9 @@ even where the ordinary rule applies. **A connection that is refused, or closed 
 an overload error.** So `maxAdaptiveRetries=0` turns off that retry too, for reads and writes alike: the client cannot
 tell a server that is down from an overloaded one.
 
-**The operation raises** its newest error that reached a server; else the first one, because nothing was sent. For writes,
-an error with the label `NoWritesPerformed` does not count as the newest. A failed authentication is raised in place of
-earlier errors, unless the write may have been executed; then it is the error's `__cause__`.
+**The operation raises** its newest error that reached a server; else the first one, because nothing was sent. For
+writes, an error with the label `NoWritesPerformed` does not count as the newest. A failed authentication is raised in
+place of earlier errors, unless the write may have been executed; then it is the error's `__cause__`.
 
 **A backoff ends early** when another server becomes suitable, if the operation got no connection or its error is not
 an overload error: the first server may be dead, and a failover should not cost seconds. After an overload error from a
