@@ -88,8 +88,9 @@ an overload error.** So `maxAdaptiveRetries=0` turns off that retry too, for rea
 tell a server that is down from an overloaded one.
 
 **The operation raises** its newest error that reached a server; else the first one, because nothing was sent. For
-writes, an error with the label `NoWritesPerformed` does not count as the newest. A failed authentication is raised in
-place of earlier errors, unless the write may have been executed; then it is the error's `__cause__`.
+writes, an error with the label `NoWritesPerformed` does not count as the newest. A failed authentication, or an answer
+to hello that is not retried, is raised in place of earlier errors, unless the write may have been executed; then it is
+the error's `__cause__`.
 
 **A backoff ends early** when another server becomes suitable, if the operation got no connection or its error is not
 an overload error: the first server may be dead, and a failover should not cost seconds. After an overload error from a
