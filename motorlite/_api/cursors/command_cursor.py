@@ -76,9 +76,10 @@ class AsyncCommandCursor(BatchedCursor[DocumentT]):
     async def _list(self, call: Call) -> Opened | None:
         core, operation = self._core, self._first_operation()
         names = (operation.operation_name or operation.name, operation.database, operation.collection_name)
-        call = Call(call.session, call.deadline, core.new_operation_id(), call.options)
+        operation_id = core.new_operation_id()
+        call = Call(call.session, call.deadline, operation_id, call.options)
         # Published here: for listeners and statistics, too, the operation succeeds where there is nothing to list.
-        with core.executor.published(*names, call.operation_id, call.session):
+        with core.executor.published(*names, operation_id, call.session):
             try:
                 return await core.executor.open(operation, call)
             except OperationFailure as error:
