@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 # Seconds between checks for operations in flight. Having operations wake the closer would slow each of them down.
 _LOOK_EVERY: Final = 0.01
-# Seconds that abandoned operations are killed for when the client closes.
+# Seconds that what cancelled tasks have left is ended for, on the servers, before waiting operations are refused.
 _LAST_KILLS: Final = 1.0
 # Turns of the event loop that released operations get until they have ended.
 _TURNS: Final = 10
@@ -101,9 +101,10 @@ class Background:
         self.abandoned_operations.stop()
         await self._receive_dropped(until)
         # A program that ends cancels its tasks just before it closes its client. First, because the commands that kill
-        # and abort may need a new connection.
+        # and abort may need a new connection: that of the cancelled operation still waits for a reply.
         kill_until = runtime.now() + min(grace, _LAST_KILLS)
-        while runtime.now() < kill_until and (self.abandoned_operations.is_busy or self.lost_transactions.is_busy):
+        cleanups = self.abandoned_operations, self.lost_transactions, self.lost_cursors
+        while runtime.now() < kill_until and any(cleanup.is_busy for cleanup in cleanups):
             if self.host.is_closed:
                 break
             await runtime.sleep(_LOOK_EVERY)

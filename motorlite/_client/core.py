@@ -461,9 +461,9 @@ class Core:
     async def close(self, grace: float = GRACE) -> None:
         """End all server sessions, close all connections and stop all background work.
 
-        Operations that wait for anything but a reply end at once (after up to a second, if there are abandoned
-        operations to kill). Operations in flight get `grace` seconds. Meanwhile, the client aborts open transactions
-        and kills open cursors, each as soon as no operation uses it.
+        Operations that wait for anything but a reply end at once (after up to a second, while what cancelled tasks have
+        left is killed and aborted). Operations in flight get `grace` seconds. Meanwhile, the client aborts open
+        transactions and kills open cursors, each as soon as no operation uses it.
         """
         if self._is_closed:
             if self._has_lost_loop:

@@ -736,6 +736,19 @@ async def test_close_kills_a_cursor_whose_caller_left_before_it_opened(it: Leavi
     assert anyio.current_time() - start < 0.3
 
 
+async def test_close_kills_a_cursor_that_a_cancelled_task_has_left(it: Leaving) -> None:
+    """A program that ends does both at once. The killing needs a new connection: the pool's only one owes a reply."""
+    it.server.on("find", FIRST)
+    it.server.on("getMore", Hang())
+    it.server.hello_delay = 0.3
+    with anyio.move_on_after(1):
+        await it.coll.find().to_list()
+    start = anyio.current_time()
+    await it.client.close()
+    assert it.killed() == [7]
+    assert anyio.current_time() - start == pytest.approx(0.3, abs=0.1)
+
+
 async def test_close_waits_for_no_late_reply_that_opens_no_cursor(it: Leaving) -> None:
     it.server.on("count", Hang())
     with anyio.move_on_after(0.1):
