@@ -222,8 +222,8 @@ class EpollStream(TrioStream):
             raise self._closed_error()
         await checkpoint_if_cancelled()
         # Set before the system call. Otherwise, after a KeyboardInterrupt between the two, the connection's next user
-        # would get the reply.
-        self.sent_nothing = False
+        # would get the reply, or the connection would close when the reply arrives, and a cursor in it stay open.
+        self.sent_nothing, self._is_owed = False, True
         try:
             sent = self._socket.send(data)
         except BlockingIOError:
@@ -231,7 +231,6 @@ class EpollStream(TrioStream):
         except OSError as error:
             self.sent_nothing = True
             raise self._broken(error) from error
-        self._is_owed = True
         if sent < len(data):
             await self._finish_request(data, sent)
             if self._frames:  # the server has answered already

@@ -380,8 +380,8 @@ async def test_a_task_that_was_interrupted_as_it_began_to_wait_is_not_woken(
     assert await stream.receive(inf) == REPLY
 
 
-async def test_an_interrupt_right_after_a_request_was_sent(opened: Open) -> None:
-    """The connection's next user must not get the reply."""
+async def test_an_interrupt_right_after_a_request_was_sent(sockets: Pair, opened: Open) -> None:
+    """The connection's next user must not get the reply, which waits for `receive`."""
 
     class Interrupted:
         def send(self, data: bytes) -> int:
@@ -394,6 +394,9 @@ async def test_an_interrupt_right_after_a_request_was_sent(opened: Open) -> None
         await stream.exchange(REQUEST, inf)
     stream._socket = near
     assert not stream.sent_nothing
+    sockets[1].sendall(REPLY)
+    await settled()
+    assert await stream.receive(inf) == REPLY
 
 
 @only_epoll
