@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _PROOF: Final = 1.25
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Ticket:
     """What a configured wait queue and a circuit breaker need to know about an operation."""
 
@@ -134,7 +134,7 @@ class Request(_Defaults):
         return now >= self.leaves_at and self.establishment is None and not self.has_passed
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Establishment:
     """A connection that is being established."""
 

@@ -43,7 +43,7 @@ _NOT_ITERABLE: Final = (
 )
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Settings:
     """Codec options, preference, concerns and timeout of a client, database or collection. Not changed once made."""
 

@@ -60,7 +60,7 @@ def _on(address: Address, command: Mapping[str, Any]) -> RunCommand:
     return RunCommand("admin", command, selector=address, read_preference=ReadPreference.PRIMARY_PREFERRED)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class AbandonedOperations(Cleanup):
     """The abandoned operations of one client."""
 

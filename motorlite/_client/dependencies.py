@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from motorlite._net import current, host
 from motorlite._net.host import utc_date
@@ -33,8 +32,7 @@ def _plain_connector(runtime: Runtime) -> Connector:
     return partial(runtime.connect, tls=None)
 
 
-@dataclass(frozen=True, slots=True)
-class Dependencies:
+class Dependencies(NamedTuple):
     """The sources of a client's event loop, connections, SRV records and randomness."""
 
     runtime: Callable[[], Runtime] = current.current_runtime

@@ -52,7 +52,7 @@ def give_back(cursor: LostCursor, executor: Executor) -> None:
         pin.release()
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Cleanup:
     """Commands that a client sends in the background. Call all methods on its event loop."""
 
@@ -68,7 +68,7 @@ class Cleanup:
         return await self.executor.execute(operation, Call(session, deadline))
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class LostCursors(Cleanup):
     """The lost cursors of one client."""
 
@@ -166,7 +166,7 @@ def is_settled(error: PyMongoError) -> bool:
 # hold their locks until the server's own limit ends them, after one minute by default.
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class LostTransactions(Cleanup):
     """The lost transactions of one client."""
 

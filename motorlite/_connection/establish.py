@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 _CLOSED: Final = "a server that requires TLS (tls=true) or is overloaded does so before it answers"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class HandshakeSettings:
     """The client's part of every handshake."""
 

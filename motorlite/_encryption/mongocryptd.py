@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -55,7 +54,7 @@ class Mongocryptd:
         self._options = options
         chosen = client_options(options.mongocryptd_uri, serverSelectionTimeoutMS=_SELECTION_TIMEOUT)
         # Its commands have the values that are to be encrypted.
-        self._client: AsyncMongoClient[Any] = inner_client(chosen, replace(world, is_observed=False))
+        self._client: AsyncMongoClient[Any] = inner_client(chosen, world._replace(is_observed=False))
         self._was_started = options.mongocryptd_bypass_spawn
         # How often it was started.
         self._starts = 0

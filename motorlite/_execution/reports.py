@@ -190,7 +190,7 @@ class Reports:
             self._publish_retry(DegradedEvent(run.operation.name, run.operation_id, preference, error))
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class PublishedOperation:
     """An operation whose start event is published. Publishes its end event."""
 
@@ -207,7 +207,7 @@ class PublishedOperation:
         self._publish(OperationFailedEvent(now - self._started_at, error, *self._names))
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class PublishedCommand:
     """A command whose start event is published. Publishes its end event."""
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 # Facts about the machine and the interpreter, for the client metadata of the handshake.
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class PlatformFacts:
     """Facts about the machine for the handshake's client metadata; None means unknown."""
 

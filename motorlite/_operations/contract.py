@@ -276,7 +276,7 @@ class CursorReply:
         self.reply: Document = reply
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Opened:
     """An open cursor: its first batch, and the state that its further commands need."""
 
@@ -295,7 +295,7 @@ DEFAULT_PRIORITY: Final = 50
 DEFAULT_STRATEGY: Final = SpecificationRetry()
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class CallOptions:
     """What clients, databases, collections and `motorlite.call_options` blocks set for calls. Immutable and shared."""
 

@@ -150,7 +150,7 @@ class KillCursors(Operation["Document"]):
 # A cursor that is still open on a server although no task reads from it.
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class LostCursor:
     """The address of a lost cursor, and the resources that it held for its commands."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from inspect import iscoroutinefunction
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from motorlite._base.arguments import is_like
 from motorlite.errors import ConfigurationError
@@ -40,8 +40,7 @@ class Credentials:
     mechanism_properties: Mapping[str, Any] = field(default_factory=dict, repr=False, hash=False)
 
 
-@dataclass(frozen=True, slots=True)
-class _Rules:
+class _Rules(NamedTuple):
     """The requirements of a mechanism."""
 
     username: Literal["required", "optional", "forbidden"] = "required"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from inspect import iscoroutinefunction
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
@@ -317,8 +316,7 @@ class Values(NamedTuple):
     allowed: str
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
+class Option(NamedTuple):
     """A client option.
 
     Attributes:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _logger = logging.getLogger("motorlite.client")
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class LateReplies:
     """The late replies of one pool.
 

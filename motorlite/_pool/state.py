@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import enum
 from collections import OrderedDict, deque
-from dataclasses import dataclass
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
@@ -166,8 +165,7 @@ Effect: TypeAlias = Establish | Abandon | Close | Drain | Interrupt | Refuse
 # The settings of a pool.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PoolSettings:
+class PoolSettings(NamedTuple):
     """The settings of a pool; times in seconds."""
 
     # 0: no limit.
@@ -181,11 +179,11 @@ class PoolSettings:
     wait_queue_timeout: float | None
     # 0: no timeout.
     connect_timeout: float
+    # The settings of the application with their public names and units, for events.
+    given: Mapping[str, int]
     # For each command that authenticates a connection that no operation waits for: timeoutMS of the client.
     command_timeout: float = inf
     maintenance_interval: float = 1.0
-    # The settings of the application with their public names and units, for events.
-    given: Mapping[str, int]
     # None: the queue is unbounded, as the pooling specification has it.
     wait_queue: WaitQueue | None = None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from motorlite._base import wire_versions
@@ -177,7 +176,7 @@ def with_write_label(failure: Failure) -> Failure:
     if is_retryable_network_error(error) or (
         error.reached_server and failure.wire_version < _LABELS_WRITES and error_code(error) in RETRYABLE_WRITE_CODES
     ):
-        return replace(failure, labels=failure.labels | {RETRYABLE_WRITE})
+        return failure._replace(labels=failure.labels | {RETRYABLE_WRITE})
     return failure
 
 

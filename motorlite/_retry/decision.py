@@ -50,7 +50,7 @@ succeeds.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field
 from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -78,7 +78,7 @@ if TYPE_CHECKING:
 # What may follow a failed attempt, as values.
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Again:
     """Decision: try once more after `delay` seconds."""
 
@@ -94,7 +94,7 @@ class Again:
     refusal: ClassVar[None] = None
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Raise:
     """Decision: the operation fails with `failure`, not always the newest one. If it has a reply, that reply stands.
 
@@ -135,7 +135,7 @@ class StrategyFault(NamedTuple):
 _REASONS_KEPT = 16
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Retry:
     """The retry state of one operation."""
 
@@ -207,7 +207,7 @@ class Retry:
                 labelled = failure = classification.with_write_label(failure)
             else:
                 # Neither driver nor server adds the label then: only the code shows that the option prevents the retry.
-                labelled = classification.with_write_label(replace(failure, wire_version=0))
+                labelled = classification.with_write_label(failure._replace(wire_version=0))
         is_overload = failure.has_label(SYSTEM_OVERLOADED)
         rules = classification.rules(labelled, operation, self._policy)
         if settings.bucket is not None and not is_overload and self._is_credited() and not self._is_repeated(rules):
@@ -455,7 +455,7 @@ class Retry:
         if self.newest.reply is None and deadline.expires_at <= deadline.scope_expires_at:
             error = ExecutionTimeout("the time limit of the operation passed before its next attempt", 50)
             limits, labels = TimeLimits(deadline.timeout, None), self.newest.labels & TRANSACTION_LABELS
-            failure = replace(self.newest, error=error, phase="retry delay", labels=labels, limits=limits)
+            failure = self.newest._replace(error=error, phase="retry delay", labels=labels, limits=limits)
         delay = max(0.0, deadline.earliest() - now)
         return ExpireAfter(failure, self._reason, RetryRule.STRATEGY, RetryRefusal.DEADLINE, delay)
 
@@ -465,7 +465,7 @@ class Retry:
         error = RetryStrategyError(f"the operation failed, and its retry strategy {name} {fault.text}")
         if fault.trace:
             error.add_note(f"The exception of the retry strategy:\n{fault.trace}")
-        failure = replace(self.newest, error=error, labels=self.newest.labels & TRANSACTION_LABELS, reply=None)
+        failure = self.newest._replace(error=error, labels=self.newest.labels & TRANSACTION_LABELS, reply=None)
         return Raise(failure, self._reason, RetryRule.STRATEGY, self._refusal)
 
     # --- the outcome ---
@@ -514,7 +514,7 @@ class Retry:
         return self._refuse(newest.rule, refusal)
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class RetrySettings:
     """The retry options of a client."""
 

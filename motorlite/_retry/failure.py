@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from motorlite._base.error_documents import SYSTEM_OVERLOADED
@@ -28,8 +27,7 @@ ConnectionKey: TypeAlias = "tuple[Address, int]"
 """A connection: the address of its server, and its id in the pool."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
+class Failure(NamedTuple):
     """A failed attempt.
 
     Attributes:
@@ -74,7 +72,7 @@ class Failure:
 
     def in_phase(self, phase: str | None) -> Failure:
         """Return the same failure, with `phase` as the phase in which time ran out."""
-        return replace(self, phase=phase)
+        return self._replace(phase=phase)
 
     def annotate(self, error: PyMongoError | None = None) -> PyMongoError:
         """Return the error (or `error` as its replacement), annotated with the facts of the attempt."""

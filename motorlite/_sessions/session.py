@@ -86,7 +86,7 @@ class Concerns:
     max_commit_time_ms: int | None = None
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Transaction:
     """One transaction of a session."""
 
@@ -231,7 +231,7 @@ class ServerSession:
         self.is_dirty: bool = False
 
 
-@dataclass(slots=True, eq=False, kw_only=True)
+@dataclass(slots=True, eq=False, repr=False, kw_only=True)
 class Session:
     """The state of an implicit or explicit session that the executor needs."""
 

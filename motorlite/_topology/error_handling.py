@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from motorlite._base.error_documents import NOT_PRIMARY_CODES, SHUTDOWN_CODES, SYSTEM_OVERLOADED
 from motorlite._topology.server_description import ServerDescription, compare_topology_versions
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from bson.objectid import ObjectId
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class ErrorFacts:
     """An error on an application's connection, and its circumstances."""
 
@@ -43,8 +43,7 @@ class ErrorFacts:
     service_id: ObjectId | None = None
 
 
-@dataclass(slots=True, frozen=True, kw_only=True)
-class ErrorEffect:
+class ErrorEffect(NamedTuple):
     """The actions of the topology, performed in this order without a pause in between."""
 
     # Replaces the server's description; None keeps it.

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from dataclasses import dataclass
 from math import inf
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from motorlite import monitoring as events
 from motorlite._base.values import format_address
@@ -101,8 +100,7 @@ class Pace:
 _logger: Final = logging.getLogger("motorlite.client")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MonitorSettings:
+class MonitorSettings(NamedTuple):
     """The settings that all monitors of a client share; times in seconds."""
 
     heartbeat_frequency: float

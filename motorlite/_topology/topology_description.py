@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 ELECTION_ID_FIRST_WIRE_VERSION: Final = wire_versions.V6_0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Draft:
     """The next topology description under construction."""
 

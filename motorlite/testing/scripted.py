@@ -24,7 +24,7 @@ is scripted separately::
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import cycle
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
@@ -370,7 +370,7 @@ class ScriptedDeployment:
         if jitter is not None:
             if not 0 <= jitter <= 1:
                 raise ValueError(wrong("jitter", jitter, "a number from 0 to 1"))
-            world = replace(world, jitter=lambda: jitter)
+            world = world._replace(jitter=lambda: jitter)
         chosen = client_options(uri or self.uri, **options)
         client: AsyncMongoClient[dict[str, Any]] = AsyncMongoClient.__new__(AsyncMongoClient)
         super(AsyncMongoClient, client).__init__(Core(chosen, world), chosen)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from motorlite import AsyncMongoClient
@@ -37,8 +36,8 @@ def make_core(
     else:
         usual = Dependencies(min_heartbeat_interval=HEARTBEAT_INTERVAL)
     if jitter is not None:
-        usual = replace(usual, jitter=lambda: jitter)
-    return Core(options, replace(usual, **(world or {})))
+        usual = usual._replace(jitter=lambda: jitter)
+    return Core(options, usual._replace(**(world or {})))
 
 
 def make_client(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from motorlite._admission.pool_queue import Request
@@ -25,7 +24,7 @@ ADDRESS = ("db.example", 27017)
 
 def pool_settings(**options: Any) -> PoolSettings:
     """The settings of a client's pools, changed by `options`."""
-    return replace(pool_options(client_options()), **options)
+    return pool_options(client_options())._replace(**options)
 
 
 class FakeStream:

@@ -44,7 +44,7 @@ _BETWEEN_ATTEMPTS = frozenset({"backoff", "retry delay"})
 TWO_READERS: Final = "two tasks are reading from the same cursor; give each its own, or take turns"
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
+@dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class GetMoreOptions:
     """The options of a cursor's getMore commands. The cursor's setters may change them."""
 

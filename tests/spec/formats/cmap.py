@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, replace
 from itertools import count
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
@@ -148,8 +147,8 @@ def _options(test: Mapping[str, Any]) -> dict[str, Any]:
         raise BadTest(f"there is no option {', '.join(unknown)}")
     options = pool_options(client_options("mongodb://a:1", **chosen))
     if interval is not None:
-        options = replace(options, maintenance_interval=interval / 1000 if interval > 0 else _NEVER)
-    return {field.name: getattr(options, field.name) for field in fields(options)}
+        options = options._replace(maintenance_interval=interval / 1000 if interval > 0 else _NEVER)
+    return options._asdict()
 
 
 def _set_failpoint(deployment: ScriptedDeployment, test: Mapping[str, Any]) -> None:

@@ -283,7 +283,7 @@ class EntityFactory:
             client: AsyncMongoClient[Document] = AsyncMongoClient(uri, event_listeners=events.listeners(), **options)
         client._core = Core(
             client.options if "heartbeatFrequencyMS" in options else _with_many_checks(client.options),
-            replace(PRODUCTION, jitter=lambda: jitter, min_heartbeat_interval=MIN_HEARTBEAT_INTERVAL),
+            PRODUCTION._replace(jitter=lambda: jitter, min_heartbeat_interval=MIN_HEARTBEAT_INTERVAL),
         )
         logs.attach(client)
         made = Client(client, events, logs, spans)
