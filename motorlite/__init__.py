@@ -13,7 +13,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from motorlite import (
-    client_options,
     collation,
     driver_info,
     errors,
@@ -57,7 +56,16 @@ from motorlite.server_api import ServerApi, ServerApiVersion
 from motorlite.write_concern import WriteConcern
 
 if TYPE_CHECKING:
-    from motorlite import auth_oidc, change_stream, client_session, cursor, event_loggers, overload, stats
+    from motorlite import (
+        auth_oidc,
+        change_stream,
+        client_options,
+        client_session,
+        cursor,
+        event_loggers,
+        overload,
+        stats,
+    )
     from motorlite._api.cursors.change_stream import AsyncChangeStream
     from motorlite.stats import ClientStats, ServerStats
 else:  # type checkers would believe that `__getattr__` has any name
@@ -68,6 +76,7 @@ else:  # type checkers would believe that `__getattr__` has any name
         "ServerStats": "stats",
         "auth_oidc": "auth_oidc",
         "change_stream": "change_stream",
+        "client_options": "client_options",
         "client_session": "client_session",
         "cursor": "cursor",
         "event_loggers": "event_loggers",

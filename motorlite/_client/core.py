@@ -32,8 +32,8 @@ from motorlite._observe.publishing import Publishers, make_publishers
 from motorlite._operations.contract import Call
 from motorlite._operations.sessions import EndSessions, session_batches
 from motorlite._options.options import shown_secret
+from motorlite._options.row import TRACING_VARIABLES
 from motorlite._options.table import default_setting
-from motorlite._options.tracing import VARIABLES
 from motorlite._pool.pool import Pool
 from motorlite._sessions.session import SessionPool
 from motorlite._topology.topology import Topology
@@ -69,7 +69,7 @@ def _publishers(options: ClientOptions, dependencies: Dependencies) -> Publisher
         # Only that a server is unreachable.
         return make_publishers((), logging_enabled=lambda name: name == "motorlite.client")
     length = max_document_length(read_environment(LENGTH_VARIABLES))
-    listeners = (*options.event_listeners, *optional.tracing_listeners(options, read_environment(VARIABLES)))
+    listeners = (*options.event_listeners, *optional.tracing_listeners(options, read_environment(TRACING_VARIABLES)))
     return make_publishers(listeners, max_document_length=length)
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from motorlite._net.dns import Resolver
     from motorlite._net.runtime import Connector, Runtime
     from motorlite._net.tls import TLSContext
-    from motorlite._options.options import ProxyOptions
+    from motorlite._options.parts import ProxyOptions
 
 
 def _connector(runtime: Runtime, tls: TLSContext | None, proxy: ProxyOptions | None) -> Connector:

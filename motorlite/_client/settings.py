@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from motorlite._connection.metadata import ENVIRONMENT_VARIABLES, client_metadata, faas_provider
 from motorlite._net.host import read_environment
+from motorlite._options.options import given_to_pools
 from motorlite._pool.state import PoolSettings
 from motorlite._retry.decision import RetrySettings
 from motorlite._topology.monitor import MonitorSettings
@@ -50,7 +51,7 @@ def pool_options(options: ClientOptions) -> PoolSettings:
         # None and 0 are no limit.
         command_timeout=options.timeout or inf,
         wait_queue=options.wait_queue,
-        given=options.pool_options.non_default_options,
+        given=given_to_pools(options),
     )
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from motorlite._net.runtime import Runtime
-    from motorlite._options.options import TLSOptions
+    from motorlite._options.parts import TLSOptions
 
 T = TypeVar("T")
 

@@ -17,7 +17,7 @@ from motorlite.errors import ConfigurationError, ProxyError, ProxyTimeout
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator, Iterator
 
-    from motorlite._options.options import ProxyOptions
+    from motorlite._options.parts import ProxyOptions
 
 
 # The client's side of a SOCKS5 conversation (RFC 1928, RFC 1929), without I/O.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from motorlite._base.values import Address
-    from motorlite._options.options import ProxyOptions
+    from motorlite._options.parts import ProxyOptions
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from motorlite.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from motorlite._options.options import TLSOptions
+    from motorlite._options.parts import TLSOptions
 
 
 TLSContext: TypeAlias = ssl.SSLContext

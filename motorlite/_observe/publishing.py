@@ -135,7 +135,7 @@ class Publisher(list["Callable[[Any], None]"]):
             receive(event)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Publishers:
     """The publishers of one client; false for kinds of events without listeners and loggers.
 
@@ -151,8 +151,8 @@ class Publishers:
     retry: Callable[[events.RetryEvent | events.DegradedEvent], None] | None = None
     selection: Publisher | None = None
     levels: Sized = ("never stale",)
-    _logs: tuple[tuple[Publisher, _Log], ...] = field(default=(), repr=False)
-    _limiter: Limiter = field(default_factory=Limiter, repr=False)
+    _logs: tuple[tuple[Publisher, _Log], ...] = ()
+    _limiter: Limiter = field(default_factory=Limiter)
 
     def bind(self, now: Callable[[], float]) -> None:
         """Set the clock, which limits the rate of messages."""

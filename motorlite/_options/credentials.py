@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from inspect import iscoroutinefunction
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from motorlite._base.arguments import is_like
+from motorlite._options.mechanisms import RULES, Rules
 from motorlite.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Credentials", "build_credentials"]
 
-_EXTERNAL: Final = "$external"
 _OIDC_ENVIRONMENTS = ("test", "azure", "gcp", "k8s")
 _OIDC_WITH_RESOURCE = ("azure", "gcp")
 
@@ -31,8 +31,6 @@ class Credentials:
         mechanism_properties: The properties by their names in upper case; empty for most mechanisms.
     """
 
-    __module__ = "motorlite.client_options"
-
     username: str | None
     password: str | None = field(repr=False)
     source: str
@@ -40,43 +38,7 @@ class Credentials:
     mechanism_properties: Mapping[str, Any] = field(default_factory=dict, repr=False, hash=False)
 
 
-class _Rules(NamedTuple):
-    """The requirements of a mechanism."""
-
-    username: Literal["required", "optional", "forbidden"] = "required"
-    password: Literal["required", "optional", "forbidden"] = "required"
-    # The default source, without authSource or a database.
-    source: str = "admin"
-    # Whether the source above is the only one allowed; the database is then not used as the source.
-    is_source_fixed: bool = False
-    properties: tuple[str, ...] = ()
-
-
-RULES: Final = {
-    "SCRAM": _Rules(),
-    "SCRAM-SHA-1": _Rules(),
-    "SCRAM-SHA-256": _Rules(),
-    "PLAIN": _Rules(source=_EXTERNAL),
-    "MONGODB-X509": _Rules("optional", "forbidden", _EXTERNAL, is_source_fixed=True),
-    "GSSAPI": _Rules(
-        "required",
-        "optional",
-        _EXTERNAL,
-        is_source_fixed=True,
-        properties=("SERVICE_NAME", "CANONICALIZE_HOST_NAME", "SERVICE_REALM", "SERVICE_HOST"),
-    ),
-    # Since 2025-09-30 the specification allows credentials only from the environment or a provider.
-    "MONGODB-AWS": _Rules(
-        "forbidden", "forbidden", _EXTERNAL, is_source_fixed=True, properties=("AWS_CREDENTIAL_PROVIDER",)
-    ),
-    "MONGODB-OIDC": _Rules(
-        "optional",
-        "forbidden",
-        _EXTERNAL,
-        is_source_fixed=True,
-        properties=("ENVIRONMENT", "TOKEN_RESOURCE", "OIDC_CALLBACK", "OIDC_HUMAN_CALLBACK", "ALLOWED_HOSTS"),
-    ),
-}
+Credentials.__module__ = "motorlite.client_options"
 
 
 def build_credentials(
@@ -129,7 +91,7 @@ def build_credentials(
     return Credentials(username, password, _source(name, rules, database, options), mechanism, properties)
 
 
-def _source(name: str, rules: _Rules, database: str | None, options: Mapping[str, Any]) -> str:
+def _source(name: str, rules: Rules, database: str | None, options: Mapping[str, Any]) -> str:
     source: str | None = options.get("authSource")
     if not rules.is_source_fixed:
         return source or database or rules.source

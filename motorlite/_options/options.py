@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from bson.codec_options import CodecOptions
 
 from motorlite._base.hosts import DEFAULT_PORT
 from motorlite._base.values import format_address
-from motorlite._options.credentials import Credentials, build_credentials
 from motorlite._options.rules import check_combination, deprecations, overload_policy
 from motorlite._options.table import ALIASES, BY_NAME, OPTIONS, RENAMED, did_you_mean, value_of
 from motorlite._options.uri import ParsedURI, hosts_alone, parse_txt_record, read_uri
@@ -25,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from motorlite._base.values import Address
+    from motorlite._options.credentials import Credentials
+    from motorlite._options.parts import SRV, PoolOptions, ProxyOptions, TLSOptions
     from motorlite._options.tracing import TracingOptions
     from motorlite._options.uri import Note
     from motorlite.driver_info import DriverInfo
@@ -37,56 +38,10 @@ if TYPE_CHECKING:
     from motorlite.server_api import ServerApi
 
 __all__ = [
-    "SRV",
     "ClientOptions",
-    "Credentials",
-    "PoolOptions",
-    "ProxyOptions",
-    "TLSOptions",
     "client_options",
     "with_srv_records",
 ]
-
-
-# The options of a client's connection pools, as `ClientOptions.pool_options` shows them.
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PoolOptions:
-    """The options of each connection pool. Times are in seconds; None means no limit.
-
-    Attributes:
-        max_pool_size: The maximum number of connections; 0 for no limit.
-        min_pool_size: The number of connections that are kept open.
-        max_connecting: The maximum number of connections that are established at the same time.
-        max_idle_time_seconds: How long a connection may be idle before it is closed.
-        connect_timeout: Time limit for establishing a connection.
-        socket_timeout: Time limit for a request and its reply.
-        wait_queue_timeout: Time limit for getting a connection.
-        tls_allow_invalid_hostnames: Whether certificates may be those of other hosts.
-        appname: The name of the application, for the server's log.
-        driver: The library on top of the driver, or None.
-        server_api: The Stable API that commands declare, or None.
-        load_balanced: Whether the servers are behind a load balancer.
-        non_default_options: The options of the pool that were set explicitly, by their names in connection strings,
-            times in milliseconds.
-    """
-
-    __module__ = "motorlite.client_options"
-
-    max_pool_size: int
-    min_pool_size: int
-    max_connecting: int
-    max_idle_time_seconds: float | None
-    connect_timeout: float | None
-    socket_timeout: float | None
-    wait_queue_timeout: float | None
-    tls_allow_invalid_hostnames: bool
-    appname: str | None
-    driver: DriverInfo | None
-    server_api: ServerApi | None
-    load_balanced: bool
-    non_default_options: Mapping[str, Any] = field(hash=False)
 
 
 # What events about pools show, where it was set.
@@ -121,60 +76,8 @@ PILE_UP: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class SRV:
-    """The source of the seeds for a connection string that begins with ``mongodb+srv://``.
-
-    Attributes:
-        host_name: The name whose SRV records are looked up.
-        service_name: The service name in that lookup.
-        max_hosts: The maximum number of hosts to use; 0 means all.
-        host_validator: The application's own rule for the hosts; None: they must be below the domain.
-    """
-
-    __module__ = "motorlite.client_options"
-
-    host_name: str
-    service_name: str
-    max_hosts: int
-    host_validator: Callable[[str], bool] | None
-    # Evaluated again once the records are known: keyword arguments have already replaced options.
-    _settings: ParsedURI = field(repr=False, compare=False)
-
-
-@dataclass(frozen=True, slots=True)
-class TLSOptions:
-    """How to verify servers and identify the client.
-
-    Python's ssl module checks no OCSP endpoint and no revocation list except `crl_file`, so both `disable_` fields are
-    effectively true.
-    """
-
-    __module__ = "motorlite.client_options"
-
-    ca_file: str | None = None
-    certificate_key_file: str | None = None
-    certificate_key_file_password: str | None = field(default=None, repr=False)
-    crl_file: str | None = None
-    allow_invalid_certificates: bool = False
-    allow_invalid_hostnames: bool = False
-    disable_ocsp_endpoint_check: bool = False
-    disable_certificate_revocation_check: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class ProxyOptions:
-    """A SOCKS5 proxy (SOCKS5 support specification)."""
-
-    __module__ = "motorlite.client_options"
-
-    host: str
-    port: int = value_of("proxyPort", {})
-    username: str | None = field(default=None, repr=False)
-    password: str | None = field(default=None, repr=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+# Its methods treat all fields alike, so they are written once. Generating them takes longer than most modules do.
+@dataclass(frozen=True, slots=True, kw_only=True, init=False, repr=False, eq=False)
 class ClientOptions:
     """The configuration of a client. Times are in seconds; None means no limit unless stated otherwise.
 
@@ -205,8 +108,6 @@ class ClientOptions:
         refusals: The errors in TLS and authentication options of the connection string. If there are any, the client
             sends nothing and its operations raise.
     """
-
-    __module__ = "motorlite.client_options"
 
     seeds: tuple[Address, ...]
     srv: SRV | None
@@ -262,6 +163,26 @@ class ClientOptions:
     explicit: frozenset[str]
     refusals: tuple[str, ...] = ()
 
+    def __init__(self, **values: Any) -> None:
+        values = {"refusals": (), **values}
+        wrong = sorted(values.keys() ^ self.__slots__)
+        if wrong:
+            raise TypeError(f"ClientOptions needs each of its fields, and no others: {', '.join(wrong)}")
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    def __repr__(self) -> str:
+        return f"ClientOptions({', '.join(f'{name}={getattr(self, name)!r}' for name in self.__slots__)})"
+
+    def __eq__(self, other: object) -> bool:
+        return self._values() == other._values() if isinstance(other, ClientOptions) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._values())
+
+    def _values(self) -> tuple[object, ...]:
+        return tuple(getattr(self, name) for name in self.__slots__)
+
     @property
     def adaptive_retries(self) -> bool:
         """Deprecated: whether retries have a budget; use ``overload_policy.is_budgeted``."""
@@ -283,8 +204,8 @@ class ClientOptions:
     @property
     def pool_options(self) -> PoolOptions:
         """The options of each connection pool."""
-        rows = [BY_NAME[name.lower()] for name in _OF_POOLS if name in self.explicit]
-        given = [(row, getattr(self, row.field)) for row in rows]
+        from motorlite._options.parts import PoolOptions
+
         return PoolOptions(
             max_pool_size=self.max_pool_size,
             min_pool_size=self.min_pool_size,
@@ -298,9 +219,11 @@ class ClientOptions:
             driver=self.driver_info,
             server_api=self.server_api,
             load_balanced=self.load_balanced,
-            # None is no limit: 0 in milliseconds.
-            non_default_options={row.name: round((value or 0) * 1000) if row.unit else value for row, value in given},
+            non_default_options=given_to_pools(self),
         )
+
+
+ClientOptions.__module__ = "motorlite.client_options"
 
 
 def client_options(uri_or_hosts: str | Sequence[str] | None = None, /, **keyword_arguments: Any) -> ClientOptions:
@@ -345,6 +268,14 @@ def shown_secret(options: ClientOptions) -> str | None:
     if options.seeds and all(port is None for _, port in options.seeds):
         return None
     return _SENT_AS_IT_IS.get(options.credentials.mechanism or "")
+
+
+def given_to_pools(options: ClientOptions) -> dict[str, int]:
+    """Return the options of the pool that were set explicitly, by their documented names and in their units."""
+    rows = [BY_NAME[name.lower()] for name in _OF_POOLS if name in options.explicit]
+    given = [(row, getattr(options, row.field)) for row in rows]
+    # None is no limit: 0 in milliseconds.
+    return {row.name: round((value or 0) * 1000) if row.unit else value for row, value in given}
 
 
 def may_pile_up(options: ClientOptions) -> bool:
@@ -447,7 +378,7 @@ def _build(settings: ParsedURI) -> ClientOptions:
         retry_budget=None if isinstance(get("retry_budget"), bool) else get("retry_budget"),
         enable_overload_retargeting=policy.retargets,
         tls=_tls(options, is_srv=is_srv),
-        credentials=build_credentials(get("username"), get("password"), settings.database, options),
+        credentials=_credentials(settings.database, options),
         compressors=tuple(value_of("compressors", options)),
         read_concern=ReadConcern(get("readConcernLevel")),
         write_concern=WriteConcern(get("w"), get("wTimeoutMS"), get("journal"), get("fsync")),
@@ -460,9 +391,20 @@ def _build(settings: ParsedURI) -> ClientOptions:
     )
 
 
+def _credentials(database: str | None, options: Mapping[str, Any]) -> Credentials | None:
+    username, password = options.get("username"), options.get("password")
+    if username is None and password is None and options.get("authMechanism") is None:
+        return None
+    from motorlite._options.credentials import build_credentials
+
+    return build_credentials(username, password, database, options)
+
+
 def _srv(settings: ParsedURI) -> SRV | None:
     if settings.srv_host is None:
         return None
+    from motorlite._options.parts import SRV
+
     return SRV(
         settings.srv_host,
         value_of("srvServiceName", settings.options),
@@ -481,6 +423,8 @@ def _tls(options: Mapping[str, Any], *, is_srv: bool) -> TLSOptions | None:
         raise ConfigurationError(f"{' and '.join(implied)} cannot be combined with tls=False")
     if not is_on:
         return None
+    from motorlite._options.parts import TLSOptions
+
     is_insecure = value_of("tlsInsecure", options)
     arguments: dict[str, Any] = {field: options.get(name) for name, field in _TLS_FILES.items()}
     arguments |= {field: options.get(name, is_insecure) for name, field in _TLS_SWITCHES.items()}
@@ -491,6 +435,8 @@ def _proxy(options: Mapping[str, Any]) -> ProxyOptions | None:
     host = options.get("proxyHost")
     if host is None:
         return None
+    from motorlite._options.parts import ProxyOptions
+
     return ProxyOptions(
         host, value_of("proxyPort", options), options.get("proxyUsername"), options.get("proxyPassword")
     )

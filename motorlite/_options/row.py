@@ -25,6 +25,10 @@ COMPRESSORS: Final = ("snappy", "zlib", "zstd")
 MAX_INT32: Final = 2**31 - 1
 MAX_APP_NAME_BYTES: Final = 128
 MAX_PROXY_CREDENTIAL_BYTES: Final = 255
+# Of `tracing`, which most clients have neither as an option nor in their environment.
+ENABLED_VARIABLE: Final = "OTEL_PYTHON_INSTRUMENTATION_MONGODB_ENABLED"
+LENGTH_VARIABLE: Final = "OTEL_PYTHON_INSTRUMENTATION_MONGODB_QUERY_TEXT_MAX_LENGTH"
+TRACING_VARIABLES: Final = (ENABLED_VARIABLE, LENGTH_VARIABLE)
 
 # Compiled when they are needed, which is rare.
 _INTEGER = r"[+-]?[0-9]+"

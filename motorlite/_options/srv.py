@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
     from motorlite._base.values import Address
-    from motorlite._options.options import SRV
+    from motorlite._options.parts import SRV
 
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from bson.binary import UuidRepresentation
 from bson.codec_options import DatetimeConversion, TypeRegistry
 
-from motorlite._options.credentials import RULES
+from motorlite._options.mechanisms import RULES
 from motorlite._options.overload import OVERLOAD
 from motorlite._options.row import (
     COMPRESSORS,
@@ -42,7 +42,6 @@ from motorlite._options.row import (
     text,
     write_concern_w,
 )
-from motorlite._options.tracing import tracing_options
 from motorlite.driver_info import as_driver_info
 from motorlite.monitoring import LISTENERS
 from motorlite.read_preferences import MODES
@@ -50,6 +49,8 @@ from motorlite.server_api import as_server_api
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+    from motorlite._options.tracing import TracingOptions
 
 MECHANISMS: Final = ("DEFAULT", *sorted(set(RULES) - {"SCRAM"}))
 
@@ -82,6 +83,13 @@ def _datetime_conversion(value: object) -> DatetimeConversion:
         return DatetimeConversion[value]
     number: int = integer(1, len(DatetimeConversion))(value)
     return DatetimeConversion(number)
+
+
+def _tracing(value: object) -> TracingOptions:
+    # Imported with the first client that has the option.
+    from motorlite._options.tracing import tracing_options
+
+    return tracing_options(value)
 
 
 _BOOLEAN = Values(boolean, "True or False")
@@ -435,7 +443,7 @@ SECTIONS: Final[Mapping[str, tuple[Option, ...]]] = {
         keyword_option(
             "tracing",
             Values(
-                tracing_options,
+                _tracing,
                 "a mapping with any of `enabled` (True or False), `query_text_max_length` (a non-negative integer), "
                 "`phases` (True or False), `with_transaction` (True or False), `tracer_provider`",
             ),

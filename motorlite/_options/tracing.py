@@ -6,11 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from motorlite._options.row import Unusable
+from motorlite._options.row import ENABLED_VARIABLE, LENGTH_VARIABLE, Unusable
 
-ENABLED_VARIABLE: Final = "OTEL_PYTHON_INSTRUMENTATION_MONGODB_ENABLED"
-LENGTH_VARIABLE: Final = "OTEL_PYTHON_INSTRUMENTATION_MONGODB_QUERY_TEXT_MAX_LENGTH"
-VARIABLES: Final = (ENABLED_VARIABLE, LENGTH_VARIABLE)
 _YES: Final = frozenset({"1", "true", "yes"})
 
 
@@ -29,8 +26,6 @@ class TracingOptions:
         tracer_provider: An OpenTelemetry TracerProvider; None: the global one.
     """
 
-    __module__ = "motorlite.client_options"
-
     enabled: bool | None = None
     query_text_max_length: int | None = None
     phases: bool = False
@@ -46,6 +41,9 @@ class TracingOptions:
             text = environment.get(LENGTH_VARIABLE, "").strip()
             length = int(text) if text.isascii() and text.isdigit() else 0
         return replace(self, enabled=enabled, query_text_max_length=length)
+
+
+TracingOptions.__module__ = "motorlite.client_options"
 
 
 def tracing_options(value: object) -> TracingOptions:

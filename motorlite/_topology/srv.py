@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from motorlite._base.values import Address
     from motorlite._net.dns import Resolver
     from motorlite._net.runtime import Host, Runtime
-    from motorlite._options.options import SRV, ClientOptions
+    from motorlite._options.options import ClientOptions
+    from motorlite._options.parts import SRV
     from motorlite._topology.topology import Topology
 
 _logger = logging.getLogger("motorlite.topology")

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from motorlite._base.values import Address
-    from motorlite._options.options import SRV, ClientOptions
+    from motorlite._options.options import ClientOptions
+    from motorlite._options.parts import SRV
 
 LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 # Properties of mechanisms that are secrets.

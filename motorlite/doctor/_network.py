@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from motorlite._net.probe import Reached, TLSLook
-    from motorlite._options.options import TLSOptions
+    from motorlite._options.parts import TLSOptions
     from motorlite.doctor._certificate import Certificate
 
 _DAY: Final = 86_400.0

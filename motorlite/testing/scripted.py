@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from motorlite._net.runtime import Connector, Framer, Host, Runtime
     from motorlite._net.tls import TLSContext
     from motorlite._options.keywords import ClientKeywords
-    from motorlite._options.options import ProxyOptions
+    from motorlite._options.parts import ProxyOptions
     from motorlite._wire.compression import Compressor
     from motorlite.errors import PyMongoError
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from motorlite._base.values import Address
     from motorlite._net.runtime import Connector, Framer, FrameStream, Runtime
     from motorlite._net.tls import TLSContext
-    from motorlite._options.options import ProxyOptions
+    from motorlite._options.parts import ProxyOptions
     from motorlite.testing.scripted import ScriptedServer
 
 ADDRESS: Final = "mongocryptd:27020"

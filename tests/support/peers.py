@@ -21,7 +21,7 @@ from anyio.lowlevel import checkpoint
 
 from motorlite._net.current import current_runtime
 from motorlite._net.tls import make_context
-from motorlite._options.options import TLSOptions
+from motorlite._options.parts import TLSOptions
 from motorlite._wire.frames import FrameReader
 from motorlite.testing.memory_stream import MemoryStream
 

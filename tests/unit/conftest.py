@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from motorlite._net.tls import make_context
-from motorlite._options.options import TLSOptions
+from motorlite._options.parts import TLSOptions
 
 if TYPE_CHECKING:
     import ssl

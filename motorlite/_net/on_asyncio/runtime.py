@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from motorlite._base.values import Address
     from motorlite._net.runtime import Dial, Framer
-    from motorlite._options.options import ProxyOptions
+    from motorlite._options.parts import ProxyOptions
 
 
 # Staggered connection attempts to the addresses of a host on asyncio (RFC 8305, section 5).

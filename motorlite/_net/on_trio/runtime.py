@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from motorlite._base.values import Address
     from motorlite._net.runtime import Dial, Framer
-    from motorlite._options.options import ProxyOptions
+    from motorlite._options.parts import ProxyOptions
 
 T = TypeVar("T")
 _logger = logging.getLogger("motorlite.client")

@@ -16,7 +16,8 @@ from motorlite._connection.auth.oidc import TokenCache, check_result
 from motorlite._connection.auth.oidc_callbacks import AzureCallback, GCPCallback
 from motorlite._net.dns import DNSResolver
 from motorlite._net.proxy import introduce, through
-from motorlite._options.options import ProxyOptions, client_options, with_srv_records
+from motorlite._options.options import client_options, with_srv_records
+from motorlite._options.parts import ProxyOptions
 from motorlite._options.srv import MAX_HOSTS, initial_seeds, next_hosts, query_name, rescan_interval, txt_name, verify
 from motorlite._options.srv import txt_record as joined
 from motorlite._wire.http import MAX_RESPONSE, Response, ResponseReader

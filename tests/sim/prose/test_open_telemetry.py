@@ -10,7 +10,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from motorlite import AsyncMongoClient
-from motorlite._options.tracing import ENABLED_VARIABLE, LENGTH_VARIABLE
+from motorlite._options.row import ENABLED_VARIABLE, LENGTH_VARIABLE
 from motorlite.errors import ConfigurationError
 from motorlite.testing.scripted import ScriptedDeployment
 from tests.support.clients import scripted_client

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from motorlite._base.values import Address
     from motorlite._net.runtime import Connector, Framer, Runtime
     from motorlite._net.tls import TLSContext
-    from motorlite._options.options import ProxyOptions
+    from motorlite._options.parts import ProxyOptions
     from motorlite.testing.scripted import Answer
 
 # The names of the events in the tests, and which of the descriptions they have.

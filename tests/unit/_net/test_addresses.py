@@ -14,7 +14,7 @@ import pytest
 
 from motorlite._net import proxy as proxy_module
 from motorlite._net.current import current_runtime
-from motorlite._options.options import ProxyOptions
+from motorlite._options.parts import ProxyOptions
 from motorlite._wire.frames import FrameReader
 from motorlite.errors import AutoReconnect, NetworkTimeout, ProxyError
 from tests.support.peers import PATIENCE

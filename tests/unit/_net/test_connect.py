@@ -15,7 +15,7 @@ from anyio import to_thread
 
 from motorlite._net.current import current_runtime
 from motorlite._net.tls import make_context
-from motorlite._options.options import TLSOptions
+from motorlite._options.parts import TLSOptions
 from motorlite._wire.frames import FrameReader
 from motorlite.errors import AutoReconnect, CertificateError, NameResolutionError, NetworkTimeout
 from tests.support.event_loops import EVERY_LOOP

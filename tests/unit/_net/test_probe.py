@@ -17,7 +17,7 @@ import trustme
 from motorlite._net import probe
 from motorlite._net.current import current_runtime
 from motorlite._net.probe import Reached, in_daemon, look_at_tls, open_files_limit, reach, resolve
-from motorlite._options.options import TLSOptions
+from motorlite._options.parts import TLSOptions
 from tests.support.peers import server_context
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from motorlite._net.current import current_runtime
-from motorlite._options.options import ProxyOptions
+from motorlite._options.parts import ProxyOptions
 from motorlite._wire.frames import FrameReader
 from motorlite.errors import AutoReconnect, CertificateError, NetworkTimeout, ProxyError, ProxyTimeout
 from tests.support.event_loops import EVERY_LOOP

@@ -11,7 +11,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 
 from motorlite._net.tls import make_context
-from motorlite._options.options import TLSOptions
+from motorlite._options.parts import TLSOptions
 from motorlite.errors import CertificateError, ConfigurationError
 from tests.support.peers import server_context
 

@@ -13,7 +13,8 @@ from bson.codec_options import CodecOptions, DatetimeConversion, TypeRegistry
 from motorlite import AsyncMongoClient
 from motorlite._options import options as options_module
 from motorlite._options.credentials import Credentials
-from motorlite._options.options import ClientOptions, ProxyOptions, TLSOptions, client_options, with_srv_records
+from motorlite._options.options import ClientOptions, client_options, with_srv_records
+from motorlite._options.parts import ProxyOptions, TLSOptions
 from motorlite._options.table import ALIASES, BY_NAME
 from motorlite.auth_oidc import OIDCCallback, OIDCCallbackContext, OIDCCallbackResult
 from motorlite.driver_info import DriverInfo

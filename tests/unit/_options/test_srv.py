@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from motorlite._options import srv as records
-from motorlite._options.options import SRV, client_options
+from motorlite._options.options import client_options
 from motorlite._options.srv import SRVRecords
 from motorlite.errors import ConfigurationError
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from motorlite._base.values import Address
+    from motorlite._options.parts import SRV
 
 A, B, C, D = [(f"{name}.example.com", 27017) for name in "abcd"]
 

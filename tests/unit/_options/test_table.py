@@ -16,8 +16,10 @@ from bson.codec_options import DatetimeConversion
 
 from motorlite._options import keywords
 from motorlite._options import options as options_module
+from motorlite._options.credentials import Credentials
 from motorlite._options.keywords import ClientKeywords
 from motorlite._options.options import ClientOptions, client_options
+from motorlite._options.parts import SRV, ProxyOptions, TLSOptions
 from motorlite._options.table import ALIASES, BY_NAME, DEPRECATED, OPTIONS, default_setting, value_of
 from motorlite._options.tracing import TracingOptions
 from motorlite.driver_info import DriverInfo
@@ -53,7 +55,7 @@ CLASSES: Final[tuple[Any, ...]] = (
         RateLimit,
         RetryBudget,
     ),
-    *(RetryStrategy, ServerApi, TracingOptions, WaitQueue),
+    *(SRV, Credentials, ProxyOptions, RetryStrategy, ServerApi, TLSOptions, TracingOptions, WaitQueue),
 )
 NAMES: Final[dict[str, Any]] = {"Address": tuple[str, int | None], **{kind.__name__: kind for kind in CLASSES}}
 TYPES: Final = get_type_hints(ClientOptions, vars(options_module) | NAMES)
