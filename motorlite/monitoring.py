@@ -7,7 +7,6 @@ Listeners are called synchronously on the event loop and must return quickly. Th
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from motorlite._base.arguments import is_like, wrong
@@ -110,7 +109,6 @@ class _Event(_Named):
 # --- commands (command logging and monitoring specification) ---
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class CommandEvent(_Event):
     """The base class of all command events.
 
@@ -125,14 +123,36 @@ class CommandEvent(_Event):
         service_id: The service behind a load balancer, else None.
     """
 
-    command_name: str
-    database_name: str
-    request_id: int
-    operation_id: int
-    connection_id: Address
-    server_connection_id: int | None = None
-    driver_connection_id: int | None = None
-    service_id: ObjectId | None = None
+    __slots__ = (
+        "command_name",
+        "connection_id",
+        "database_name",
+        "driver_connection_id",
+        "operation_id",
+        "request_id",
+        "server_connection_id",
+        "service_id",
+    )
+
+    def __init__(
+        self,
+        command_name: str,
+        database_name: str,
+        request_id: int,
+        operation_id: int,
+        connection_id: Address,
+        server_connection_id: int | None = None,
+        driver_connection_id: int | None = None,
+        service_id: ObjectId | None = None,
+    ) -> None:
+        self.command_name: str = command_name
+        self.database_name: str = database_name
+        self.request_id: int = request_id
+        self.operation_id: int = operation_id
+        self.connection_id: Address = connection_id
+        self.server_connection_id: int | None = server_connection_id
+        self.driver_connection_id: int | None = driver_connection_id
+        self.service_id: ObjectId | None = service_id
 
 
 class CommandStartedEvent(CommandEvent):
@@ -207,7 +227,6 @@ class CommandListener(_Named):
 # --- operations: beginning and end, retries (both motorlite's own) and server selection ---
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class OperationEvent(_Event):
     """The base class of the events of one operation: a call of the public API, with all its attempts and batches.
 
@@ -221,13 +240,15 @@ class OperationEvent(_Event):
         operation_id: The same in the operation's command, retry and server selection events.
     """
 
-    operation_name: str
-    database_name: str
-    collection_name: str | None
-    operation_id: int
+    __slots__ = ("collection_name", "database_name", "operation_id", "operation_name")
+
+    def __init__(self, operation_name: str, database_name: str, collection_name: str | None, operation_id: int) -> None:
+        self.operation_name: str = operation_name
+        self.database_name: str = database_name
+        self.collection_name: str | None = collection_name
+        self.operation_id: int = operation_id
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class OperationStartedEvent(OperationEvent):
     """An operation begins. Published in the task of the caller, before a server is selected.
 
@@ -239,7 +260,18 @@ class OperationStartedEvent(OperationEvent):
             that this transaction is part of; None for others.
     """
 
-    parent_id: int | None = None
+    __slots__ = ("parent_id",)
+
+    def __init__(
+        self,
+        operation_name: str,
+        database_name: str,
+        collection_name: str | None,
+        operation_id: int,
+        parent_id: int | None = None,
+    ) -> None:
+        super().__init__(operation_name, database_name, collection_name, operation_id)
+        self.parent_id: int | None = parent_id
 
 
 class OperationSucceededEvent(OperationEvent):
@@ -276,7 +308,6 @@ class OperationListener(_Named):
         """Called after an operation failed or was cancelled."""
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class RetryEvent(_Event):
     """The driver permitted or refused a retry.
 
@@ -299,25 +330,51 @@ class RetryEvent(_Event):
         deprioritized: Whether the retry avoids that server.
     """
 
-    command_name: str
-    operation_id: int
-    _: KW_ONLY
-    permitted: bool
-    reason: str
-    rule: str | None = None
-    refusal: str | None
-    delay: float
-    attempt: int
-    tokens: float
-    address: Address | None
-    error: PyMongoError
-    deprioritized: bool
+    __slots__ = (
+        "address",
+        "attempt",
+        "command_name",
+        "delay",
+        "deprioritized",
+        "error",
+        "operation_id",
+        "permitted",
+        "reason",
+        "refusal",
+        "rule",
+        "tokens",
+    )
 
-    def __post_init__(self) -> None:
-        self.error = detached(self.error)
+    def __init__(
+        self,
+        command_name: str,
+        operation_id: int,
+        *,
+        permitted: bool,
+        reason: str,
+        rule: str | None = None,
+        refusal: str | None,
+        delay: float,
+        attempt: int,
+        tokens: float,
+        address: Address | None,
+        error: PyMongoError,
+        deprioritized: bool,
+    ) -> None:
+        self.command_name: str = command_name
+        self.operation_id: int = operation_id
+        self.permitted: bool = permitted
+        self.reason: str = reason
+        self.rule: str | None = rule
+        self.refusal: str | None = refusal
+        self.delay: float = delay
+        self.attempt: int = attempt
+        self.tokens: float = tokens
+        self.address: Address | None = address
+        self.error: PyMongoError = detached(error)
+        self.deprioritized: bool = deprioritized
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class DegradedEvent(_Event):
     """The client refused to send an operation, and the fallback of its call answered instead.
 
@@ -328,13 +385,15 @@ class DegradedEvent(_Event):
         error: Why the operation was refused; `error.address` is the server, if one was selected.
     """
 
-    command_name: str
-    operation_id: int
-    read_preference: ServerMode | None
-    error: AdmissionError
+    __slots__ = ("command_name", "error", "operation_id", "read_preference")
 
-    def __post_init__(self) -> None:
-        self.error = detached(self.error)
+    def __init__(
+        self, command_name: str, operation_id: int, read_preference: ServerMode | None, error: AdmissionError
+    ) -> None:
+        self.command_name: str = command_name
+        self.operation_id: int = operation_id
+        self.read_preference: ServerMode | None = read_preference
+        self.error: AdmissionError = detached(error)
 
 
 class RetryListener(_Named):
@@ -347,7 +406,6 @@ class RetryListener(_Named):
         """Called when a retry is permitted (`event.permitted`) or refused (`event.refusal`)."""
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class ServerSelectionEvent(_Event):
     """The base class of all server selection events.
 
@@ -358,10 +416,15 @@ class ServerSelectionEvent(_Event):
         topology_description: The description of the deployment at that moment.
     """
 
-    operation_name: str
-    operation_id: int
-    selector: str
-    topology_description: TopologyDescription
+    __slots__ = ("operation_id", "operation_name", "selector", "topology_description")
+
+    def __init__(
+        self, operation_name: str, operation_id: int, selector: str, topology_description: TopologyDescription
+    ) -> None:
+        self.operation_name: str = operation_name
+        self.operation_id: int = operation_id
+        self.selector: str = selector
+        self.topology_description: TopologyDescription = topology_description
 
 
 class ServerSelectionStartedEvent(ServerSelectionEvent):
@@ -370,28 +433,55 @@ class ServerSelectionStartedEvent(ServerSelectionEvent):
     __slots__ = ()
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class ServerSelectionWaitingEvent(ServerSelectionEvent):
     """No server is suitable; the operation waits for at most `remaining_time` seconds. Published once per selection."""
 
-    remaining_time: float
+    __slots__ = ("remaining_time",)
+
+    def __init__(
+        self,
+        operation_name: str,
+        operation_id: int,
+        selector: str,
+        topology_description: TopologyDescription,
+        remaining_time: float,
+    ) -> None:
+        super().__init__(operation_name, operation_id, selector, topology_description)
+        self.remaining_time: float = remaining_time
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class ServerSelectionSucceededEvent(ServerSelectionEvent):
     """The server at `server_address` was selected."""
 
-    server_address: Address
+    __slots__ = ("server_address",)
+
+    def __init__(
+        self,
+        operation_name: str,
+        operation_id: int,
+        selector: str,
+        topology_description: TopologyDescription,
+        server_address: Address,
+    ) -> None:
+        super().__init__(operation_name, operation_id, selector, topology_description)
+        self.server_address: Address = server_address
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class ServerSelectionFailedEvent(ServerSelectionEvent):
     """No server was selected; the operation raises `failure` unless it is retried."""
 
-    failure: BaseException
+    __slots__ = ("failure",)
 
-    def __post_init__(self) -> None:
-        self.failure = detached(self.failure)
+    def __init__(
+        self,
+        operation_name: str,
+        operation_id: int,
+        selector: str,
+        topology_description: TopologyDescription,
+        failure: BaseException,
+    ) -> None:
+        super().__init__(operation_name, operation_id, selector, topology_description)
+        self.failure: BaseException = detached(failure)
 
 
 class ServerSelectionListener(_Named):
@@ -413,14 +503,15 @@ class ServerSelectionListener(_Named):
 # --- circuit breakers (motorlite's own) ---
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class CircuitBreakerEvent(_Event):
     """The base class of all circuit breaker events; `address` is the address of the breaker's server."""
 
-    address: Address
+    __slots__ = ("address",)
+
+    def __init__(self, address: Address) -> None:
+        self.address: Address = address
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class CircuitBreakerOpenedEvent(CircuitBreakerEvent):
     """A breaker opened: the server kept failing, or a probe failed.
 
@@ -430,9 +521,13 @@ class CircuitBreakerOpenedEvent(CircuitBreakerEvent):
         retry_after: Seconds until the breaker lets probes pass.
     """
 
-    operations: int
-    failures: int
-    retry_after: float
+    __slots__ = ("failures", "operations", "retry_after")
+
+    def __init__(self, address: Address, operations: int, failures: int, retry_after: float) -> None:
+        super().__init__(address)
+        self.operations: int = operations
+        self.failures: int = failures
+        self.retry_after: float = retry_after
 
 
 class CircuitBreakerHalfOpenedEvent(CircuitBreakerEvent):
@@ -441,11 +536,14 @@ class CircuitBreakerHalfOpenedEvent(CircuitBreakerEvent):
     __slots__ = ()
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class CircuitBreakerClosedEvent(CircuitBreakerEvent):
     """A breaker closed: all probes, `operations` in number, succeeded."""
 
-    operations: int
+    __slots__ = ("operations",)
+
+    def __init__(self, address: Address, operations: int) -> None:
+        super().__init__(address)
+        self.operations: int = operations
 
 
 class CircuitBreakerListener(_Named):
@@ -464,18 +562,23 @@ class CircuitBreakerListener(_Named):
 # --- connection pools (connection monitoring and pooling specification) ---
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class PoolEvent(_Event):
     """The base class of all pool events; `address` is the address of the pool's server."""
 
-    address: Address
+    __slots__ = ("address",)
+
+    def __init__(self, address: Address) -> None:
+        self.address: Address = address
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class PoolCreatedEvent(PoolEvent):
     """A pool was created; `options` has the options that differ from their defaults."""
 
-    options: Mapping[str, Any]
+    __slots__ = ("options",)
+
+    def __init__(self, address: Address, options: Mapping[str, Any]) -> None:
+        super().__init__(address)
+        self.options: Mapping[str, Any] = options
 
 
 class PoolReadyEvent(PoolEvent):
@@ -484,12 +587,17 @@ class PoolReadyEvent(PoolEvent):
     __slots__ = ()
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class PoolClearedEvent(PoolEvent):
     """A pool was cleared: its connections are stale and it is paused."""
 
-    service_id: ObjectId | None = None
-    interrupt_connections: bool = False
+    __slots__ = ("interrupt_connections", "service_id")
+
+    def __init__(
+        self, address: Address, service_id: ObjectId | None = None, interrupt_connections: bool = False
+    ) -> None:
+        super().__init__(address)
+        self.service_id: ObjectId | None = service_id
+        self.interrupt_connections: bool = interrupt_connections
 
 
 class PoolClosedEvent(PoolEvent):
@@ -498,11 +606,14 @@ class PoolClosedEvent(PoolEvent):
     __slots__ = ()
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class ConnectionEvent(PoolEvent):
     """The base class of the events of one connection; `connection_id` is unique in its pool and starts at 1."""
 
-    connection_id: int
+    __slots__ = ("connection_id",)
+
+    def __init__(self, address: Address, connection_id: int) -> None:
+        super().__init__(address)
+        self.connection_id: int = connection_id
 
 
 class ConnectionCreatedEvent(ConnectionEvent):
@@ -511,11 +622,14 @@ class ConnectionCreatedEvent(ConnectionEvent):
     __slots__ = ()
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class ConnectionReadyEvent(ConnectionEvent):
     """A connection finished its handshake and authentication after `duration` seconds."""
 
-    duration: float
+    __slots__ = ("duration",)
+
+    def __init__(self, address: Address, connection_id: int, duration: float) -> None:
+        super().__init__(address, connection_id)
+        self.duration: float = duration
 
 
 class ConnectionClosedReason(_Named):
@@ -527,15 +641,15 @@ class ConnectionClosedReason(_Named):
     POOL_CLOSED = "poolClosed"
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class ConnectionClosedEvent(ConnectionEvent):
     """A connection was closed; see `ConnectionClosedReason`."""
 
-    reason: str
-    error: BaseException | None = None
+    __slots__ = ("error", "reason")
 
-    def __post_init__(self) -> None:
-        self.error = detached(self.error)
+    def __init__(self, address: Address, connection_id: int, reason: str, error: BaseException | None = None) -> None:
+        super().__init__(address, connection_id)
+        self.reason: str = reason
+        self.error: BaseException | None = detached(error)
 
 
 class ConnectionCheckOutStartedEvent(PoolEvent):
@@ -552,28 +666,31 @@ class ConnectionCheckOutFailedReason(_Named):
     CONN_ERROR = "connectionError"
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class ConnectionCheckOutFailedEvent(PoolEvent):
     """An operation got no connection; see `ConnectionCheckOutFailedReason`. `duration` is in seconds.
 
     `connection_id` is always 0: there is no connection.
     """
 
+    __slots__ = ("duration", "error", "reason")
+
     connection_id: ClassVar[int] = 0
 
-    reason: str
-    duration: float
-    error: BaseException | None = None
+    def __init__(self, address: Address, reason: str, duration: float, error: BaseException | None = None) -> None:
+        super().__init__(address)
+        self.reason: str = reason
+        self.duration: float = duration
+        self.error: BaseException | None = detached(error)
 
-    def __post_init__(self) -> None:
-        self.error = detached(self.error)
 
-
-@dataclass(slots=True, eq=False, repr=False)
 class ConnectionCheckedOutEvent(ConnectionEvent):
     """An operation got a connection after `duration` seconds."""
 
-    duration: float
+    __slots__ = ("duration",)
+
+    def __init__(self, address: Address, connection_id: int, duration: float) -> None:
+        super().__init__(address, connection_id)
+        self.duration: float = duration
 
 
 class ConnectionCheckedInEvent(ConnectionEvent):
@@ -582,7 +699,6 @@ class ConnectionCheckedInEvent(ConnectionEvent):
     __slots__ = ()
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class PendingReplyEvent(ConnectionEvent):
     """The base class of pending reply events, with the connection and the abandoned request.
 
@@ -590,7 +706,11 @@ class PendingReplyEvent(ConnectionEvent):
     the reply in the background, for a limited time, and then reuses the connection.
     """
 
-    request_id: int
+    __slots__ = ("request_id",)
+
+    def __init__(self, address: Address, connection_id: int, request_id: int) -> None:
+        super().__init__(address, connection_id)
+        self.request_id: int = request_id
 
 
 class PendingReplyStartedEvent(PendingReplyEvent):
@@ -599,14 +719,16 @@ class PendingReplyStartedEvent(PendingReplyEvent):
     __slots__ = ()
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class PendingReplySucceededEvent(PendingReplyEvent):
     """The reply arrived after `duration` seconds; the connection is usable again."""
 
-    duration: float
+    __slots__ = ("duration",)
+
+    def __init__(self, address: Address, connection_id: int, request_id: int, duration: float) -> None:
+        super().__init__(address, connection_id, request_id)
+        self.duration: float = duration
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class PendingReplyFailedEvent(PendingReplyEvent):
     """The driver gave up on the reply after `duration` seconds and closed the connection.
 
@@ -614,11 +736,14 @@ class PendingReplyFailedEvent(PendingReplyEvent):
     cleared, or was full while another operation needed a connection.
     """
 
-    duration: float
-    error: BaseException | None
+    __slots__ = ("duration", "error")
 
-    def __post_init__(self) -> None:
-        self.error = detached(self.error)
+    def __init__(
+        self, address: Address, connection_id: int, request_id: int, duration: float, error: BaseException | None
+    ) -> None:
+        super().__init__(address, connection_id, request_id)
+        self.duration: float = duration
+        self.error: BaseException | None = detached(error)
 
 
 class ConnectionPoolListener(_Named):
@@ -670,11 +795,13 @@ class ConnectionPoolListener(_Named):
 # --- discovery and monitoring (discovery and monitoring specification) ---
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class TopologyEvent(_Event):
     """The base class of topology events, with the id of the client's topology."""
 
-    topology_id: ObjectId
+    __slots__ = ("topology_id",)
+
+    def __init__(self, topology_id: ObjectId) -> None:
+        self.topology_id: ObjectId = topology_id
 
 
 class TopologyOpenedEvent(TopologyEvent):
@@ -689,19 +816,27 @@ class TopologyClosedEvent(TopologyEvent):
     __slots__ = ()
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class TopologyDescriptionChangedEvent(TopologyEvent):
     """The client's description of its deployment changed."""
 
-    previous_description: TopologyDescription
-    new_description: TopologyDescription
+    __slots__ = ("new_description", "previous_description")
+
+    def __init__(
+        self, topology_id: ObjectId, previous_description: TopologyDescription, new_description: TopologyDescription
+    ) -> None:
+        super().__init__(topology_id)
+        self.previous_description: TopologyDescription = previous_description
+        self.new_description: TopologyDescription = new_description
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class ServerEvent(TopologyEvent):
     """The base class of the topology events of one server."""
 
-    server_address: Address
+    __slots__ = ("server_address",)
+
+    def __init__(self, topology_id: ObjectId, server_address: Address) -> None:
+        super().__init__(topology_id)
+        self.server_address: Address = server_address
 
 
 class ServerOpeningEvent(ServerEvent):
@@ -716,20 +851,31 @@ class ServerClosedEvent(ServerEvent):
     __slots__ = ()
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class ServerDescriptionChangedEvent(ServerEvent):
     """The client's description of a server changed."""
 
-    previous_description: ServerDescription
-    new_description: ServerDescription
+    __slots__ = ("new_description", "previous_description")
+
+    def __init__(
+        self,
+        topology_id: ObjectId,
+        server_address: Address,
+        previous_description: ServerDescription,
+        new_description: ServerDescription,
+    ) -> None:
+        super().__init__(topology_id, server_address)
+        self.previous_description: ServerDescription = previous_description
+        self.new_description: ServerDescription = new_description
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class ServerHeartbeatEvent(_Event):
     """The base class of heartbeat events. `awaited`: the server may delay its reply (streaming)."""
 
-    connection_id: Address
-    awaited: bool
+    __slots__ = ("awaited", "connection_id")
+
+    def __init__(self, connection_id: Address, awaited: bool) -> None:
+        self.connection_id: Address = connection_id
+        self.awaited: bool = awaited
 
 
 class ServerHeartbeatStartedEvent(ServerHeartbeatEvent):
@@ -760,15 +906,15 @@ class ServerHeartbeatSucceededEvent(ServerHeartbeatEvent):
         self.reply: HeartbeatReply = HeartbeatReply(reply)
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class ServerHeartbeatFailedEvent(ServerHeartbeatEvent):
     """A server did not reply to its monitor within `duration` seconds, or replied with an error."""
 
-    duration: float
-    reply: BaseException
+    __slots__ = ("duration", "reply")
 
-    def __post_init__(self) -> None:
-        self.reply = detached(self.reply)
+    def __init__(self, connection_id: Address, awaited: bool, duration: float, reply: BaseException) -> None:
+        super().__init__(connection_id, awaited)
+        self.duration: float = duration
+        self.reply: BaseException = detached(reply)
 
 
 class ServerHeartbeatListener(_Named):

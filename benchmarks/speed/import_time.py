@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
@@ -27,7 +28,7 @@ MOST: Final = 20  # modules in the table
 UNNEEDED: Final = ("dns", "ssl", "zlib", "trio", "uvloop", "socket", "logging", "inspect", "typing", "dataclasses")
 TIMED: Final = (
     "import time; cpu, at = time.process_time(), time.perf_counter(); import {}; "
-    "print(time.process_time() - cpu, time.perf_counter() - at)"
+    "print(time.process_time() - cpu, time.perf_counter() - at, flush=True)"
 )
 # With the import of asyncio, which every such program needs.
 FIRST: Final = """
@@ -41,7 +42,7 @@ async def main():
     if hasattr(client, "__await__"):
         client = await client
     await client["db"]["coll"].find_one({{}})
-    print(time.process_time() - cpu, time.perf_counter() - at)
+    print(time.process_time() - cpu, time.perf_counter() - at, flush=True)
     closed = client.close()
     if hasattr(closed, "__await__"):
         await closed
@@ -77,13 +78,27 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def measure(programs: Mapping[str, str], rounds: int) -> dict[str, list[tuple[float, float]]]:
-    """The milliseconds of CPU and of time that each program prints, in interpreters that take turns."""
+    """The milliseconds of CPU and of time that each program prints, in interpreters that take turns.
+
+    Some peers abort at the end of the interpreter. A program that has printed its times is measured nevertheless.
+
+    Raises:
+        subprocess.CalledProcessError: A program failed before it printed anything.
+    """
     times: dict[str, list[tuple[float, float]]] = {name: [] for name in programs}
+    failures: Counter[str] = Counter()
     for number in range(rounds + 1):
         for name, program in programs.items():
-            cpu, seconds = map(float, _python("-c", program).stdout.split())
+            ended = _python("-c", program, check=False)
+            if not ended.stdout:
+                ended.check_returncode()
+            cpu, seconds = map(float, ended.stdout.split())
+            if ended.returncode:
+                failures[name] += 1
             if number:  # the first may have written bytecode
                 times[name].append((cpu * 1000, seconds * 1000))
+    for name, count in failures.items():
+        print(f"{name}: {count} of {rounds + 1} interpreters failed after they had printed their times, which count\n")
     return times
 
 
@@ -100,9 +115,9 @@ def _is_there(module: str) -> bool:
     return importlib.util.find_spec(module.partition(":")[0].partition(".")[0]) is not None
 
 
-def _python(*arguments: str) -> subprocess.CompletedProcess[str]:
+def _python(*arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    return subprocess.run([sys.executable, *arguments], cwd=ROOT, env=kept, capture_output=True, text=True, check=True)
+    return subprocess.run([sys.executable, *arguments], cwd=ROOT, env=kept, capture_output=True, text=True, check=check)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

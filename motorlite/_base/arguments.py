@@ -515,8 +515,9 @@ def is_like(value: Any, kind: type[Any]) -> bool:
 
 # Checks of public configuration values: numbers, durations (``"500ms"``) and sizes (``"10MB"``).
 
-_DURATION: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(ms|s|m)")
-_SIZE: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(B|KB|MB|GB)")
+# Compiled when they are needed, which is rare.
+_DURATION: Final = r"([0-9]+(?:\.[0-9]+)?)\s*(ms|s|m)"
+_SIZE: Final = r"([0-9]+(?:\.[0-9]+)?)\s*(B|KB|MB|GB)"
 _SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0}
 # Powers of two: "10MB" is 10,485,760 bytes.
 _BYTES: Final = {"B": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30}
@@ -532,7 +533,7 @@ def duration(name: str, value: object, most: float) -> float:
     allowed = f'a duration above 0 and at most {most:g} s (seconds, or a text such as "5s" or "500ms")'
     seconds: object = value
     if isinstance(value, str):
-        found = _DURATION.fullmatch(value.strip())
+        found = re.fullmatch(_DURATION, value.strip())
         if found is None:
             raise ValueError(wrong(name, value, allowed))
         seconds = float(found[1]) * _SECONDS[found[2]]
@@ -554,7 +555,7 @@ def size(name: str, value: object, most: int) -> int:
     allowed = f'a size above 0 and at most {most} bytes (an integer, or a text such as "10MB")'
     number: object = value
     if isinstance(value, str):
-        found = _SIZE.fullmatch(value.strip())
+        found = re.fullmatch(_SIZE, value.strip())
         if found is None:
             raise ValueError(wrong(name, value, allowed))
         number = int(float(found[1]) * _BYTES[found[2]])

@@ -5,12 +5,14 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 
 from bson.codec_options import DEFAULT_CODEC_OPTIONS
 from bson.raw_bson import RawBSONDocument
 
 if TYPE_CHECKING:
+    from dataclasses import Field
+
     from bson.codec_options import CodecOptions
 
 
@@ -54,6 +56,33 @@ def is_encodable(text: str) -> bool:
 def recognized(codec_options: CodecOptions[Any]) -> CodecOptions[Any]:
     """Return the default options themselves for equal ones, which saves a comparison for every command and reply."""
     return DEFAULT_CODEC_OPTIONS if codec_options == DEFAULT_CODEC_OPTIONS else codec_options
+
+
+class ByFields:
+    """A dataclass that is shown, compared and hashed by its fields, like others.
+
+    Its decorator has ``eq=False, repr=False``: Python compiles the methods of each class anew, which takes longer than
+    the import of most modules.
+    """
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+        __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+    def __repr__(self) -> str:
+        shown = [name for name, each in self.__dataclass_fields__.items() if each.repr]
+        return f"{type(self).__qualname__}({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"
+
+    def __eq__(self, other: object) -> bool:
+        return _values(self) == _values(other) if type(other) is type(self) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(_values(self))
+
+
+def _values(value: ByFields) -> tuple[object, ...]:
+    return tuple([getattr(value, name) for name in value.__dataclass_fields__])
 
 
 @dataclass(slots=True, eq=False, repr=False)

@@ -44,7 +44,7 @@ _FAAS_MARKS: Final = (
     "VERCEL",
 )
 _KUBERNETES: Final = "KUBERNETES_SERVICE_HOST"
-_INTEGER: Final = re.compile(r"-?[0-9]{1,10}", re.ASCII)
+_INTEGER: Final = r"-?[0-9]{1,10}"
 
 ENVIRONMENT_VARIABLES: Final = (
     *_FAAS_MARKS,
@@ -141,7 +141,7 @@ def faas_provider(environment: Mapping[str, str]) -> str | None:
 
 
 def _int32(text: str) -> int | None:
-    if _INTEGER.fullmatch(text) is None:
+    if re.fullmatch(_INTEGER, text) is None:
         return None
     number = int(text)
     return number if -(2**31) <= number < 2**31 else None

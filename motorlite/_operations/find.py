@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Generic, TypedDict, TypeVar
 
@@ -58,9 +57,7 @@ class RareFindOptions(TypedDict, total=False):
 
 
 # Their fields in the command have the same names, in camel case.
-_NAMES: Final = {
-    name: re.sub("_(.)", lambda letter: letter[1].upper(), name) for name in RareFindOptions.__annotations__
-}
+_NAMES: Final = {name: name[0] + name.title().replace("_", "")[1:] for name in RareFindOptions.__annotations__}
 # Sent only if true: false is the server's default.
 _ANY_SERVER: Final = ServerFacts(("", None))
 _FLAGS: Final = frozenset({"no_cursor_timeout", "allow_partial_results", "oplog_replay", "tailable", "await_data"})

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from bson.codec_options import CodecOptions
 
 from motorlite._base.hosts import DEFAULT_PORT
-from motorlite._base.values import format_address
+from motorlite._base.values import ByFields, format_address
 from motorlite._options.rules import check_combination, deprecations, overload_policy
 from motorlite._options.table import ALIASES, BY_NAME, OPTIONS, RENAMED, did_you_mean, value_of
 from motorlite._options.uri import ParsedURI, hosts_alone, parse_txt_record, read_uri
@@ -76,9 +76,9 @@ PILE_UP: Final = (
 )
 
 
-# Its methods treat all fields alike, so they are written once. Generating them takes longer than most modules do.
-@dataclass(frozen=True, slots=True, kw_only=True, init=False, repr=False, eq=False)
-class ClientOptions:
+# Python would compile a constructor with 53 parameters for a call that has keyword arguments only.
+@dataclass(frozen=True, slots=True, kw_only=True, init=False, eq=False, repr=False)
+class ClientOptions(ByFields):
     """The configuration of a client. Times are in seconds; None means no limit unless stated otherwise.
 
     Attributes:
@@ -170,18 +170,6 @@ class ClientOptions:
             raise TypeError(f"ClientOptions needs each of its fields, and no others: {', '.join(wrong)}")
         for name, value in values.items():
             object.__setattr__(self, name, value)
-
-    def __repr__(self) -> str:
-        return f"ClientOptions({', '.join(f'{name}={getattr(self, name)!r}' for name in self.__slots__)})"
-
-    def __eq__(self, other: object) -> bool:
-        return self._values() == other._values() if isinstance(other, ClientOptions) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash(self._values())
-
-    def _values(self) -> tuple[object, ...]:
-        return tuple(getattr(self, name) for name in self.__slots__)
 
     @property
     def adaptive_retries(self) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from motorlite._base.hosts import DEFAULT_PORT, ipv6_host, is_ip_address, is_name, parse_port
-from motorlite._base.values import cut, is_encodable
+from motorlite._base.values import ByFields, cut, is_encodable
 from motorlite._options.row import COMPRESSORS
 from motorlite._options.rules import check_tls_names
 from motorlite._options.table import ALIASES, BY_NAME, DEPRECATED, did_you_mean
@@ -43,8 +43,8 @@ class Note(NamedTuple):
     category: type[Warning] = UserWarning
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedURI:
+@dataclass(slots=True, eq=False, repr=False)
+class ParsedURI(ByFields):
     """A parsed connection string.
 
     Attributes:

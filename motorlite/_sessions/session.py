@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from math import inf
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import bson
 from bson.int64 import Int64
@@ -76,8 +76,7 @@ class HeldConnection(Protocol):
     def release(self) -> None: ...
 
 
-@dataclass(slots=True)
-class Concerns:
+class Concerns(NamedTuple):
     """What all commands of one transaction share. Nothing is left to be inherited."""
 
     read_concern: ReadConcern

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar
 
 from motorlite._base import wire_versions
-from motorlite._base.values import Address, cut, format_address
+from motorlite._base.values import Address, ByFields, cut, format_address
 from motorlite._topology.server_description import (
     MAX_SHOWN,
     NO_MAX_STALENESS,
@@ -44,8 +44,8 @@ _MAX_TAGS: Final = 20
 _FORWARDS_WRITES: Final = wire_versions.V5_0
 
 
-@dataclass(frozen=True, slots=True)
-class WritesByPreference:
+@dataclass(slots=True, eq=False, repr=False)
+class WritesByPreference(ByFields):
     """Selects for a pipeline with $out or $merge: by the preference if all servers are 5.0 or newer, else writable.
 
     CRUD specification, "Aggregation Pipelines with Write Stages". The decision is made when the server is selected,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from motorlite._base.arguments import check_boolean, check_number
 from motorlite._base.error_documents import RETRYABLE, SYSTEM_OVERLOADED
+from motorlite._base.values import ByFields
 from motorlite.retry.budget import TOKEN_CAPACITY
 from motorlite.retry.strategy import RetryAction, RetryStrategy, SpecificationRetry
 
@@ -24,8 +25,8 @@ def is_asked(strategy: RetryStrategy) -> bool:
     return type(strategy) not in (SpecificationRetry, OverloadRetry)
 
 
-@dataclass(frozen=True, slots=True)
-class OverloadRetry(RetryStrategy):
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class OverloadRetry(ByFields, RetryStrategy):
     """How operations are retried while the server is overloaded (client backpressure specification).
 
     As the client's `overload_policy`, it decides first about all errors with its labels. As a `retry_strategy` of a

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from motorlite._base.arguments import check_number, check_word, instance, wrong
+from motorlite._base.values import ByFields
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Mapping
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
 __all__ = ["FailFast", "RetryAction", "RetryRequest", "RetryStrategy", "SpecificationRetry"]
 
 
-@dataclass(frozen=True, slots=True)
-class RetryAction:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class RetryAction(ByFields):
     """The answer of a retry strategy. Create it with `with_duration` or `no_retry`.
 
     Attributes:
@@ -53,8 +54,8 @@ class RetryAction:
         return cls(None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetryRequest:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class RetryRequest(ByFields):
     """A failed operation, as retry strategies see it.
 
     Attributes:
@@ -143,8 +144,8 @@ class RetryStrategy(abc.ABC):
         """
 
 
-@dataclass(frozen=True, slots=True)
-class SpecificationRetry(RetryStrategy):
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class SpecificationRetry(ByFields, RetryStrategy):
     """The default: the retries of the specifications, and no others.
 
     The retryable reads, retryable writes and client backpressure specifications have decided before a strategy is

@@ -423,8 +423,8 @@ class AsyncioRuntime:
 
     async def _addresses(self, host: str, port: int) -> Sequence[_AddressInfo]:
         try:
-            # An IP address needs no lookup, and so no thread.
-            return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+            # An IP address needs no lookup, and so no thread. For text, Python would import its tables of IDNA.
+            return socket.getaddrinfo(host.encode(), port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
         except socket.gaierror:
             return await self._loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
 
