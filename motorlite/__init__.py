@@ -13,7 +13,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from motorlite import (
-    collation,
     driver_info,
     errors,
     monitoring,
@@ -37,7 +36,6 @@ from motorlite._api.transaction_options import SessionOptions, TransactionOption
 from motorlite._base.version import __version__, get_version_string, version, version_tuple
 from motorlite._base.wire_versions import NEWEST as MAX_SUPPORTED_WIRE_VERSION
 from motorlite._base.wire_versions import OLDEST as MIN_SUPPORTED_WIRE_VERSION
-from motorlite.collation import Collation
 from motorlite.driver_info import DriverInfo
 from motorlite.operations import (
     DeleteMany,
@@ -61,23 +59,27 @@ if TYPE_CHECKING:
         change_stream,
         client_options,
         client_session,
+        collation,
         cursor,
         event_loggers,
         overload,
         stats,
     )
     from motorlite._api.cursors.change_stream import AsyncChangeStream
+    from motorlite.collation import Collation
     from motorlite.stats import ClientStats, ServerStats
 else:  # type checkers would believe that `__getattr__` has any name
     # Names that many programs never use, and their modules.
     _LATER = {
         "AsyncChangeStream": "_api.cursors.change_stream",
         "ClientStats": "stats",
+        "Collation": "collation",
         "ServerStats": "stats",
         "auth_oidc": "auth_oidc",
         "change_stream": "change_stream",
         "client_options": "client_options",
         "client_session": "client_session",
+        "collation": "collation",
         "cursor": "cursor",
         "event_loggers": "event_loggers",
         "overload": "overload",

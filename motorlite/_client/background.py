@@ -11,7 +11,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from weakref import WeakMethod
 
-from motorlite._client.abandoned_operations import AbandonedOperations
 from motorlite._client.leftovers import LostCursors, LostTransactions
 from motorlite._client.outside_requests import OutsideRequests
 from motorlite._execution.pins import opens_cursor
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from weakref import WeakSet
 
     from motorlite._base.values import Address
+    from motorlite._client.abandoned_operations import AbandonedOperations
     from motorlite._execution.executor import Executor
     from motorlite._net.runtime import BackgroundTask, Host, Runtime
     from motorlite._operations.cursors import LostCursor
@@ -58,7 +58,8 @@ class Background:
     executor: Executor
     lost_cursors: LostCursors
     lost_transactions: LostTransactions
-    abandoned_operations: AbandonedOperations
+    # None without the option killAbandoned.
+    abandoned_operations: AbandonedOperations | None = None
     # Reads the default maxTimeMS from the deployment; None if no option asks for it.
     default_max_time: BackgroundTask | None = None
 
@@ -86,7 +87,10 @@ class Background:
         self.executor = executor
         self.lost_cursors = LostCursors(*facilities, is_load_balanced=lambda: self.options.load_balanced)
         self.lost_transactions = LostTransactions(*facilities)
-        self.abandoned_operations = AbandonedOperations(*facilities, is_strict=is_strict)
+        if self.options.kill_abandoned:
+            from motorlite._client.abandoned_operations import AbandonedOperations
+
+            self.abandoned_operations = AbandonedOperations(*facilities, is_strict=is_strict)
         self._is_abandoned = False
 
     async def finish(self, grace: float) -> bool:
@@ -98,17 +102,20 @@ class Background:
         until = runtime.now() + grace
         if self.default_max_time is not None:
             self.default_max_time.cancel()
-        self.abandoned_operations.stop()
+        abandoned = self.abandoned_operations
+        if abandoned is not None:
+            abandoned.stop()
         await self._receive_dropped(until)
         # A program that ends cancels its tasks just before it closes its client. First, because the commands that kill
         # and abort may need a new connection: that of the cancelled operation still waits for a reply.
         kill_until = runtime.now() + min(grace, _LAST_KILLS)
-        cleanups = self.abandoned_operations, self.lost_transactions, self.lost_cursors
+        cleanups = [self.lost_transactions, self.lost_cursors, *(() if abandoned is None else (abandoned,))]
         while runtime.now() < kill_until and any(cleanup.is_busy for cleanup in cleanups):
             if self.host.is_closed:
                 break
             await runtime.sleep(_LOOK_EVERY)
-        self.abandoned_operations.cancel()
+        if abandoned is not None:
+            abandoned.cancel()
         self.executor.stop()
         if self.executor.is_pausing:
             # The released operations give their sessions back as soon as they run. Do not wait for retry strategies.
@@ -204,4 +211,5 @@ class Background:
 
     def kill_abandoned(self, address: Address, comment: str) -> None:
         """Kill an operation that its caller left and that the server would not end by itself."""
-        self.abandoned_operations.kill(address, comment)
+        if self.abandoned_operations is not None:
+            self.abandoned_operations.kill(address, comment)

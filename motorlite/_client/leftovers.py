@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -68,19 +68,19 @@ class Cleanup:
         return await self.executor.execute(operation, Call(session, deadline))
 
 
-@dataclass(eq=False, repr=False)
 class LostCursors(Cleanup):
     """The lost cursors of one client."""
 
-    # Each cursor then has its own connection, or that of its transaction. Releasing the latter closes it if it has
-    # open cursors.
-    is_load_balanced: Callable[[], bool] = lambda: False
-    # Cursor ids by server, then by database and collection, which a command must name. A server is listed while a
-    # task serves it.
-    _waiting: dict[Address, dict[tuple[str, str], list[int]]] = field(default_factory=dict)
-    # Servers whose task waits for its next attempt, and running commands for cursors that have a connection.
-    _pausing: int = 0
-    _pinned: int = 0
+    def __init__(self, *facilities: Any, is_load_balanced: Callable[[], bool] = lambda: False) -> None:
+        super().__init__(*facilities)
+        # Each cursor then has its own connection, or that of its transaction. Releasing the latter closes it if it has
+        # open cursors.
+        self.is_load_balanced: Callable[[], bool] = is_load_balanced
+        # Cursor ids by server, then by database and collection, which a command must name. A server is listed while a
+        # task serves it.
+        self._waiting: dict[Address, dict[tuple[str, str], list[int]]] = {}
+        # Servers whose task waits for its next attempt, and running commands for cursors that have a connection.
+        self._pausing = self._pinned = 0
 
     @property
     def is_busy(self) -> bool:
@@ -166,14 +166,15 @@ def is_settled(error: PyMongoError) -> bool:
 # hold their locks until the server's own limit ends them, after one minute by default.
 
 
-@dataclass(eq=False, repr=False)
 class LostTransactions(Cleanup):
     """The lost transactions of one client."""
 
-    # Spawned aborts, except those that wait for their next attempt.
-    _aborts: int = 0
-    # The sessions of these other aborts.
-    _pausing: set[Session] = field(default_factory=set)
+    def __init__(self, *facilities: Any) -> None:
+        super().__init__(*facilities)
+        # Spawned aborts, except those that wait for their next attempt.
+        self._aborts = 0
+        # The sessions of these other aborts.
+        self._pausing: set[Session] = set()
 
     @property
     def is_busy(self) -> bool:

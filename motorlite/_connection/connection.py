@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from bson.codec_options import DEFAULT_CODEC_OPTIONS
 
 from motorlite._base.values import Progress
-from motorlite._connection.compressed_stream import CompressedStream
 from motorlite._connection.decoding import LARGE
 from motorlite._connection.handshake import Purpose
 from motorlite._connection.messages import next_request_id
@@ -235,6 +234,8 @@ class Connection:
         Raises:
             ExecutionTimeout: The deadline passed before the message was ready.
         """
+        from motorlite._connection.compressed_stream import CompressedStream
+
         stream = self.stream
         if not isinstance(stream, CompressedStream):
             return message

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 
 from motorlite._base.error_documents import RETRYABLE, SYSTEM_OVERLOADED
 from motorlite._base.values import format_address
-from motorlite._connection.compressed_stream import CompressedStream
 from motorlite._connection.connection import Connection
 from motorlite._connection.decoding import Decoder
 from motorlite._connection.handshake import AUTHENTICATING, AWAITING_HELLO, MAX_HELLO_SIZE, hello_document, parse_hello
@@ -174,6 +173,8 @@ class Establisher:
         )
         stream = None
         if settings.compressors and not is_monitor:
+            from motorlite._connection.compressed_stream import CompressedStream
+
             connection.stream = stream = CompressedStream(
                 connection.stream, connection.framer, settings.compressors, self._runtime
             )

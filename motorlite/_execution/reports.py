@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -190,13 +189,15 @@ class Reports:
             self._publish_retry(DegradedEvent(run.operation.name, run.operation_id, preference, error))
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class PublishedOperation:
     """An operation whose start event is published. Publishes its end event."""
 
-    _publish: Callable[[Any], None]
-    _names: tuple[str, str, str | None, int]
-    _started_at: float
+    __slots__ = ("_names", "_publish", "_started_at")
+
+    def __init__(
+        self, publish: Callable[[Any], None], names: tuple[str, str, str | None, int], started_at: float
+    ) -> None:
+        self._publish, self._names, self._started_at = publish, names, started_at
 
     def succeeded(self, now: float) -> None:
         """Publish that the operation returns its result."""
@@ -207,14 +208,16 @@ class PublishedOperation:
         self._publish(OperationFailedEvent(now - self._started_at, error, *self._names))
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class PublishedCommand:
     """A command whose start event is published. Publishes its end event."""
 
-    _events: CommandEvents
-    _publish: Callable[[Any], None]
-    _address: Address
-    _started_at: float
+    __slots__ = ("_address", "_events", "_publish", "_started_at")
+
+    def __init__(
+        self, events: CommandEvents, publish: Callable[[Any], None], address: Address, started_at: float
+    ) -> None:
+        self._events, self._publish = events, publish
+        self._address, self._started_at = address, started_at
 
     def succeeded(self, reply: Mapping[str, Any], now: float) -> None:
         """Publish that the server replied with ``ok: 1``. Unacknowledged writes pass a made-up reply."""

@@ -40,7 +40,7 @@ _EMPTY: Final = b"\x05\0\0\0\0"
 # Binary data of the ordinary subtype: its type, and its value when it is empty.
 _BINARY, _NO_DATA = 0x05, b"\0\0\0\0\0"
 # An element of an array of documents: type and key.
-_NUMBERED: Final = re.compile(rb"\x03(0|[1-9]\d{0,8})\0")
+_NUMBERED: Final = rb"\x03(0|[1-9]\d{0,8})\0"
 _DOCUMENT, _ARRAY = 0x03, 0x04
 # The types of elements around a batch: how many bytes the value has, or has beyond its announced length.
 _FIXED: Final = {0x01: 8, 0x07: 12, 0x08: 1, 0x09: 8, 0x0A: 0, 0x10: 4, 0x11: 8, 0x12: 8}
@@ -183,7 +183,7 @@ def _likely_boundary(body: memoryview, here: _Boundary, end: int) -> _Boundary |
     start = here.position + SLICE
     if start >= end:
         return _Boundary(end, 0)
-    for match in _NUMBERED.finditer(body[start : min(start + _WINDOW, end)]):
+    for match in re.finditer(_NUMBERED, body[start : min(start + _WINDOW, end)]):
         position, number = start + match.start(), int(match[1])
         after = position + len(match[0]) + _SIZE.unpack_from(body, start + match.end())[0]
         following = b"\x03%d\0" % (number + 1)
