@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from motorlite._connection.messages import LARGE
 from motorlite._net.runtime import WaitTimeout
 from motorlite._wire.compression import Noop, announced_size, choose, compress, decompress, may_compress
 from motorlite._wire.frames import REPLY_HEADROOM
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
     from motorlite._wire.frames import FrameReader
 
 
-# Bytes. Larger requests are compressed in a thread before they are passed to the stream (`pack_large`), because zlib
-# may take a tenth of a second per megabyte.
-LARGE: Final = 256 * 1024
 # Bytes. Larger replies are decompressed in a thread: 16 MB take zlib 60 ms, Snappy 40 ms and Zstandard 12 ms.
 LARGE_REPLY: Final = 1024 * 1024
 

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
     from motorlite._base.values import Document, ServerFacts
 
+# Bytes. Larger requests are compressed in a thread before they are passed to the stream (`CompressedStream`), because
+# zlib may take a tenth of a second per megabyte.
+LARGE: Final = 256 * 1024
 # Bytes by which a command may exceed the document limit, for the fields around the document.
 _COMMAND_OVERHEAD: Final = 16 * 1024
 

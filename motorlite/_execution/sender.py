@@ -10,9 +10,8 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from motorlite._base.values import Progress
-from motorlite._connection.compressed_stream import LARGE
 from motorlite._connection.handshake import Purpose
-from motorlite._connection.messages import next_request_id
+from motorlite._connection.messages import LARGE, next_request_id
 from motorlite._execution import building
 from motorlite._execution.pins import opens_cursor
 from motorlite._operations.contract import Kind
