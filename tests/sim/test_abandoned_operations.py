@@ -260,6 +260,7 @@ async def test_the_number_that_waits_is_bounded() -> None:
         operations.instead = [Reply(NONE, 3)]
         await cancelled(client)
         waiting = client._core._background.abandoned_operations
+        assert waiting is not None
         for number in range(2 * MOST):
             waiting.kill(("a", 1), f"more {number}")
         await anyio.sleep(10)
