@@ -234,13 +234,12 @@ class Connection:
         Raises:
             ExecutionTimeout: The deadline passed before the message was ready.
         """
-        from motorlite._connection.compressed_stream import CompressedStream
-
-        stream = self.stream
-        if not isinstance(stream, CompressedStream):
+        # That of a `CompressedStream`, which a client without compressors does not import.
+        pack: Callable[[bytes, float], Awaitable[bytes]] | None = getattr(self.stream, "pack_large", None)
+        if pack is None:
             return message
         try:
-            return await stream.pack_large(message, deadline.expires_at)
+            return await pack(message, deadline.expires_at)
         except WaitTimeout:
             raise no_time_left(deadline.timeout) from None
 
