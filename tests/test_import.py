@@ -190,11 +190,16 @@ def test_the_machinery_is_loaded_with_the_first_client(after_import: set[str]) -
         ("mongodb://localhost/?tls=true", "_net.tls"),
         ("mongodb://user:password@localhost/", "_connection.auth"),
         ("mongodb://localhost/?compressors=zlib", "_wire.compression"),
+        ("mongodb://localhost/?compressors=zlib", "_connection.compressed_stream"),
+        ("mongodb://localhost/?killAbandoned=true", "_client.abandoned_operations"),
         ("mongodb://localhost/?proxyHost=p", "_options.parts"),
     ],
 )
 def test_what_a_client_has_is_loaded_by_its_constructor(uri: str, expected: str) -> None:
-    """A mechanism that is not supported, or a file that cannot be read, thus fails where it is named."""
+    """A mechanism that is not supported, or a file that cannot be read, thus fails where it is named.
+
+    And no operation fails because the process has no file left for an import.
+    """
     assert is_loaded(f"motorlite.{expected}", loaded(f"import motorlite; motorlite.AsyncMongoClient({uri!r})"))
 
 

@@ -16,6 +16,7 @@ from motorlite._client.outside_requests import OutsideRequests
 from motorlite._execution.pins import opens_cursor
 from motorlite._net.host import leave_to_parent
 from motorlite._net.runtime import WaitTimeout
+from motorlite.topology_description import ServerType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -109,10 +110,7 @@ class Background:
         # A program that ends cancels its tasks just before it closes its client. First, because the commands that kill
         # and abort may need a new connection: that of the cancelled operation still waits for a reply.
         kill_until = runtime.now() + min(grace, _LAST_KILLS)
-        cleanups = [self.lost_transactions, self.lost_cursors, *(() if abandoned is None else (abandoned,))]
-        while runtime.now() < kill_until and any(cleanup.is_busy for cleanup in cleanups):
-            if self.host.is_closed:
-                break
+        while runtime.now() < kill_until and self._has_leftovers() and not self.host.is_closed:
             await runtime.sleep(_LOOK_EVERY)
         if abandoned is not None:
             abandoned.cancel()
@@ -127,6 +125,16 @@ class Background:
                 return False
             await runtime.sleep(min(left, _LOOK_EVERY))
         return True
+
+    def _has_leftovers(self) -> bool:
+        """Whether commands that may still need a connection are ending something on the servers."""
+        abandoned = self.abandoned_operations
+        if self.lost_transactions.is_busy or (abandoned is not None and abandoned.is_busy):
+            return True
+        servers = self.topology.description.server_descriptions()
+        return self.lost_cursors.are_killed_on(
+            address for address, server in servers.items() if server.server_type is not ServerType.Unknown
+        )
 
     async def _receive_dropped(self, until: float) -> None:
         """Wait until the cursors and sessions dropped before this have arrived: `run_soon` keeps their order."""

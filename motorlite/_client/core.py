@@ -106,6 +106,7 @@ class Core:
         # Created here, so that an unusable file fails in the constructor call that names it.
         self._tls = optional.tls_context(options)
         self._compressors = optional.compressors(options)
+        optional.prepare_kills(options)
         # Encrypts commands and decrypts replies; None: nothing does.
         self._encryption = optional.encryption(options, dependencies)
         self._libraries = settings.Libraries((options.driver_info,) if options.driver_info else ())

@@ -15,7 +15,7 @@ from motorlite._operations.cursors import KillCursors, LostCursor, opened_by
 from motorlite.errors import InvalidOperation, OperationFailure, PyMongoError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
 
     from motorlite._base.values import Address
     from motorlite._execution.executor import Executor
@@ -86,6 +86,10 @@ class LostCursors(Cleanup):
     def is_busy(self) -> bool:
         """Whether a command is running, or about to be sent."""
         return len(self._waiting) + self._pinned > self._pausing
+
+    def are_killed_on(self, servers: Iterable[Address]) -> bool:
+        """Whether a command that may still need a connection is running, or about to be sent, to one of `servers`."""
+        return len(self._waiting) > self._pausing and not self._waiting.keys().isdisjoint(servers)
 
     def kill(self, cursor: LostCursor) -> None:
         """Kill `cursor` soon, in one command with the cursors of its collection that are lost until then."""

@@ -74,6 +74,7 @@ def compressors(options: ClientOptions) -> tuple[Compressor, ...]:
     """Return the client's compressors. Warns of those whose library is not installed."""
     if not options.compressors:
         return ()
+    import motorlite._connection.compressed_stream  # noqa: F401  # connections need it, perhaps without a free file
     from motorlite._wire.compression import make_compressors
 
     found, missing = make_compressors(options.compressors, options.zlib_compression_level)
@@ -81,6 +82,12 @@ def compressors(options: ClientOptions) -> tuple[Compressor, ...]:
         # Points at the caller of the client's constructor, two calls above this function's caller.
         warnings.warn(f"compressor {name!r} is ignored: it needs motorlite[{name}]", stacklevel=4)
     return found
+
+
+def prepare_kills(options: ClientOptions) -> None:
+    """Import what kills abandoned operations, if the client does that: the first operation must not fail for it."""
+    if options.kill_abandoned:
+        import motorlite._client.abandoned_operations  # noqa: F401
 
 
 def tracing_listeners(options: ClientOptions, environment: Mapping[str, str]) -> tuple[Any, ...]:

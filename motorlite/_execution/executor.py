@@ -337,11 +337,13 @@ class Executor:
                 minutes = self._deployment.description.logical_session_timeout_minutes
                 self._sessions.release(run.server_session, run.ended_at or self._now(), minutes)
         else:
-            # First, as Python may raise a KeyboardInterrupt in any call, and a transaction in use cannot be aborted.
-            if run.part is not None:
-                run.part.leave()
-            if run.has_turn:
-                run.call.session.end_turn()
+            # Python may raise a KeyboardInterrupt in any call. A transaction in use cannot be aborted, so it is first.
+            try:
+                if run.part is not None:
+                    run.part.leave()
+            finally:
+                if run.has_turn:
+                    run.call.session.end_turn()
         if run.pin is not None:
             run.pin.release()
 

@@ -43,7 +43,7 @@ class Note(NamedTuple):
     category: type[Warning] = UserWarning
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ParsedURI(ByFields):
     """A parsed connection string.
 

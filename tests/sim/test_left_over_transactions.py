@@ -11,6 +11,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
+from motorlite._execution.transactions import Part
 from motorlite._sessions.session import Session
 from motorlite.errors import InvalidOperation, OperationFailure, PyMongoError
 from motorlite.overload import WaitQueue
@@ -502,19 +503,25 @@ async def test_an_abort_that_gets_no_connection_is_repeated(options: dict[str, A
         assert len(it.ends()) == 7
 
 
-async def test_an_interrupt_at_the_end_of_an_operation_does_not_block_the_abort(
-    it: Leaving, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("step", [Part.leave, Session.end_turn])
+async def test_an_interrupt_at_the_end_of_an_operation_blocks_no_later_one(
+    it: Leaving, step: Callable[[Any], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(_session: Session) -> None:
+    def interrupted(subject: Any) -> None:
+        step(subject)
         raise KeyboardInterrupt
 
     it.session.start_transaction()
     with monkeypatch.context() as patch:
-        patch.setattr(Session, "end_turn", interrupted)
+        patch.setattr(Part if step is Part.leave else Session, step.__name__, interrupted)
         with pytest.raises(KeyboardInterrupt):
             await it.insert()
     await it.session.abort_transaction()
-    assert len(it.server.commands("abortTransaction")) == 1
+    it.session.start_transaction()
+    with anyio.fail_after(1):
+        await it.insert()
+    await it.session.abort_transaction()
+    assert len(it.server.commands("abortTransaction")) == 2
 
 
 async def test_an_abort_that_fails_for_ever_is_given_up(it: Leaving) -> None:
@@ -747,6 +754,19 @@ async def test_close_kills_a_cursor_that_a_cancelled_task_has_left(it: Leaving) 
     await it.client.close()
     assert it.killed() == [7]
     assert anyio.current_time() - start == pytest.approx(0.3, abs=0.1)
+
+
+async def test_close_does_not_wait_for_a_kill_on_a_server_that_is_gone(it: Leaving) -> None:
+    it.server.on("find", FIRST)
+    cursor = it.coll.find()
+    await cursor.next()
+    it.server.is_down = True
+    it.server.drop_connections()
+    await anyio.sleep(20)  # until its monitor notices
+    del cursor
+    start = anyio.current_time()
+    await it.client.close()
+    assert anyio.current_time() - start < 0.1
 
 
 async def test_close_waits_for_no_late_reply_that_opens_no_cursor(it: Leaving) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from datetime import UTC
 from typing import Any
 
@@ -614,6 +615,12 @@ def test_srv() -> None:
     assert options.srv is not None
     assert (options.srv.service_name, options.srv.max_hosts) == ("x", 2)
     assert options.tls is None
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_pickled(protocol: int) -> None:
+    options = client_options("mongodb+srv://u:p@a.b.c/db", maxPoolSize=7)
+    assert pickle.loads(pickle.dumps(options, protocol)) == options
 
 
 def test_srv_records() -> None:
