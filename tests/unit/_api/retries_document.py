@@ -90,7 +90,7 @@ tell a server that is down from an overloaded one.
 **The operation raises** its newest error that reached a server; else the first one, because nothing was sent. For
 writes, an error with the label `NoWritesPerformed` does not count as the newest. A failed authentication, or an answer
 to hello that is not retried, is raised in place of earlier errors, unless the write may have been executed; then it is
-the error's `__cause__`.
+the error's `__cause__`. An error that was replaced is in `retry_reasons`, the events and the log.
 
 **A backoff ends early** when another server becomes suitable, if the operation got no connection or its error is not
 an overload error: the first server may be dead, and a failover should not cost seconds. After an overload error from a
