@@ -30,9 +30,10 @@ if TYPE_CHECKING:
 OPERATIONS: Final = 10_000
 QUERY: Final = {"_id": 1}
 TARGET: Final = 1024  # bytes
-# All tasks wait once the process has used no CPU time to speak of for that long, twice in a row.
+# All tasks wait once the process has used little CPU time for that long, twice in a row. PyMongo always uses some: it
+# looks for cancellations twice a second, on each of its connections.
 QUIET: Final = 0.5  # seconds
-QUIET_CPU: Final = 0.005  # seconds
+QUIET_CPU: Final = 0.1  # seconds
 
 
 async def weighed(arm: Arm, port: str, count: str) -> None:
