@@ -16,7 +16,7 @@ from motorlite._wire.frames import REPLY_HEADROOM
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterable, Sequence
 
-    from motorlite._net.runtime import FrameStream, Runtime
+    from motorlite._net.runtime import FrameStream, Parts, Runtime
     from motorlite._wire.compression import Compressor
     from motorlite._wire.frames import FrameReader
 
@@ -67,8 +67,8 @@ class CompressedStream:
         frame = await self._stream.exchange(self._pack_now(data), until)
         return await self._unpack_large(frame) if self._is_large(frame) else self._unpack(frame)
 
-    def start_exchange(self, data: bytes, until: float) -> Awaitable[bytes | bytearray]:
-        return self.exchange(data, until)
+    def start_exchange(self, data: bytes | Parts, until: float) -> Awaitable[bytes | bytearray]:
+        return self.exchange(data if isinstance(data, bytes) else data.joined(), until)
 
     def interrupted(self, waiting: Awaitable[bytes | bytearray]) -> None:
         """Nothing to do: `exchange` keeps what arrives."""

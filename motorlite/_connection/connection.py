@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from motorlite._base.values import Address, Document, ServerFacts
     from motorlite._connection.decoding import Decoder
     from motorlite._connection.handshake import Handshake
-    from motorlite._net.runtime import FrameStream
+    from motorlite._net.runtime import FrameStream, Parts
     from motorlite._wire.frames import FrameReader
 
 
@@ -107,7 +107,7 @@ class Connection:
 
     async def round_trip(
         self,
-        message: bytes,
+        message: bytes | Parts,
         request_id: int,
         until: float,
         codec_options: CodecOptions[Any] = DEFAULT_CODEC_OPTIONS,
@@ -156,7 +156,7 @@ class Connection:
 
     async def next_reply(
         self,
-        message: bytes,
+        message: bytes | Parts,
         request_id: int,
         until: float,
         codec_options: CodecOptions[Any] = DEFAULT_CODEC_OPTIONS,
@@ -169,6 +169,7 @@ class Connection:
         Raises:
             As `round_trip`.
         """
+        assert isinstance(message, bytes)  # only insertions come in parts
         stream, expected = self.stream, self.streaming
         try:
             if expected is None:
@@ -226,7 +227,7 @@ class Connection:
         refused, self._refused = self._refused, None
         return refused
 
-    async def prepare(self, message: bytes, deadline: Deadline) -> bytes:
+    async def prepare(self, message: bytes | Parts, deadline: Deadline) -> bytes | Parts:
         """Return a large message in the form in which it is sent; compressing it takes a while.
 
         Nothing is sent here, so a failure leaves the connection usable.
@@ -239,12 +240,13 @@ class Connection:
         if pack is None:
             return message
         try:
-            return await pack(message, deadline.expires_at)
+            return await pack(message if isinstance(message, bytes) else message.joined(), deadline.expires_at)
         except WaitTimeout:
             raise no_time_left(deadline.timeout) from None
 
-    async def send_only(self, message: bytes, until: float) -> None:
+    async def send_only(self, message: bytes | Parts, until: float) -> None:
         """Send `message`, which has no reply."""
+        assert isinstance(message, bytes)  # only acknowledged insertions come in parts
         try:
             await self.stream.send(message, until)
         except BaseException as error:

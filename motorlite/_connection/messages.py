@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from bson.codec_options import DEFAULT_CODEC_OPTIONS
 
 from motorlite._net.host import next_request_id as next_request_id
+from motorlite._net.runtime import Parts
 from motorlite._wire import op_msg
 from motorlite._wire.documents import encode, encode_small
 from motorlite._wire.op_msg import FIXED, START_SIZE, start
@@ -118,18 +119,19 @@ def encode_parts(
 
 def encode_around_large(
     field: str, document: bytes, around: tuple[bytes, bytes], request_id: int, facts: ServerFacts
-) -> bytes:
+) -> bytes | Parts:
     """Like `encode_parts`, for a command with one field in between, an array of one encoded document.
 
-    `encode_parts` would copy that three times.
+    `encode_parts` would copy that three times. Here, a document of nearly `LARGE` or more stays what it is.
     """
     before, behind = around
     opening = b"\x04%s\0%s\x030\0" % (field.encode(), (len(document) + _AROUND_ONE).to_bytes(4, "little"))
     size = len(before) + len(opening) + len(document) + len(behind) + 5
-    message = b"".join((start(START_SIZE + size, request_id, FIXED, size), before, opening, document, b"\0", behind))
+    first = b"".join((start(START_SIZE + size, request_id, FIXED, size), before, opening))
+    message = Parts(first, document, b"\0" + behind)
     if len(message) > facts.max_bson_object_size:
         _check_command(size, message, facts)
-    return message
+    return message if len(message) >= LARGE else message.joined()
 
 
 def encode_around_small(
@@ -148,7 +150,7 @@ def encode_around_small(
     return b"".join((start(START_SIZE + size, request_id, FIXED, size), before, own, behind))
 
 
-def _check_command(size: int, message: bytes, facts: ServerFacts) -> None:
+def _check_command(size: int, message: bytes | Parts, facts: ServerFacts) -> None:
     _check_size("command", size, facts.max_bson_object_size + _COMMAND_OVERHEAD)
     _check_size("message", len(message), facts.max_message_size)
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from motorlite._base.deadline import Deadline
     from motorlite._base.values import Document, ServerFacts
     from motorlite._execution.run import Attempt, Run
+    from motorlite._net.runtime import Parts
     from motorlite._operations.contract import Command, Operation
     from motorlite._sessions.session import ServerSession, Session, SessionPool
     from motorlite._topology.topology_description import TopologyDescription
@@ -331,7 +332,7 @@ class CommandBuilder:
         topology: TopologyDescription,
         *,
         is_shown: bool,
-    ) -> tuple[Command, bytes]:
+    ) -> tuple[Command, bytes | Parts]:
         """Build the command and its message for a server with these facts. The first attempt acquires the session.
 
         Args:

@@ -36,6 +36,23 @@ class Framer(Protocol):
     def is_empty(self) -> bool: ...
 
 
+class Parts:
+    """A large message in parts. A stream that can hands them to the system as they are; another one joins them."""
+
+    __slots__ = ("parts", "size")
+
+    def __init__(self, *parts: bytes) -> None:
+        self.parts: tuple[bytes, ...] = parts
+        self.size: int = sum(map(len, parts))
+
+    def __len__(self) -> int:
+        return self.size
+
+    def joined(self) -> bytes:
+        """Return the message as one object."""
+        return b"".join(self.parts)
+
+
 class FrameStream(Protocol):
     """A byte stream to one server with a framer on it. One task uses it at a time.
 
@@ -65,7 +82,7 @@ class FrameStream(Protocol):
     async def exchange(self, data: bytes, until: float) -> bytes | bytearray:
         """Write `data` and wait for one message. No earlier message may be unread."""
 
-    def start_exchange(self, data: bytes, until: float) -> Awaitable[bytes | bytearray]:
+    def start_exchange(self, data: bytes | Parts, until: float) -> Awaitable[bytes | bytearray]:
         """Like `exchange`, with one coroutine less where that is possible. To be awaited at once.
 
         If awaiting it raises, call `interrupted`.

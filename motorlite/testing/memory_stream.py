@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable
 
     from motorlite._base.values import Address
-    from motorlite._net.runtime import Framer, Runtime, Waiter
+    from motorlite._net.runtime import Framer, Parts, Runtime, Waiter
 
 
 class Peer(Protocol):
@@ -58,8 +58,8 @@ class MemoryStream:
         await self.send(data, until)
         return await self.receive(until)
 
-    def start_exchange(self, data: bytes, until: float) -> Awaitable[bytes | bytearray]:
-        return self.exchange(data, until)
+    def start_exchange(self, data: bytes | Parts, until: float) -> Awaitable[bytes | bytearray]:
+        return self.exchange(data if isinstance(data, bytes) else data.joined(), until)
 
     def interrupted(self, waiting: Awaitable[bytes | bytearray]) -> None:
         """Nothing to do: `exchange` keeps what arrives."""

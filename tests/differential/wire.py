@@ -23,6 +23,8 @@ from tests.differential.outcomes import Names, shown
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from motorlite._net.runtime import Parts
+
 # The messages of the step that is running.
 MESSAGES: Final[ContextVar[list[bytes] | None]] = ContextVar("messages", default=None)
 OP_MSG: Final = 2013
@@ -78,10 +80,10 @@ def tap() -> Iterator[None]:
             messages.append(bytes(data))
         to_transport(self, data)
 
-    def start_exchange(self: AsyncioStream, data: bytes, until: float) -> Any:
+    def start_exchange(self: AsyncioStream, data: bytes | Parts, until: float) -> Any:
         messages = MESSAGES.get()
         if messages is not None:
-            messages.append(data)
+            messages.append(data if isinstance(data, bytes) else data.joined())
         token = MESSAGES.set(None)  # the transport may get the rest of the message
         try:
             return to_socket(self, data, until)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from motorlite._net.on_asyncio.stream import AsyncioStream
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Generator, Sequence
+    from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 
     from motorlite._base.values import Address
     from motorlite._net.runtime import Framer
@@ -28,6 +28,7 @@ _logger = logging.getLogger("motorlite.client")
 _CHUNK: Final = 64 * 1024
 # As in asyncio: `send` waits while more bytes than this are unsent.
 _MANY_UNSENT: Final = 64 * 1024
+_SENDS_PARTS: Final = hasattr(socket.socket, "sendmsg")
 _NOT_NOW: Final = (BlockingIOError, InterruptedError)
 
 
@@ -270,22 +271,29 @@ class _SocketTransport(asyncio.Transport):
             self._loop.remove_reader(self._number)
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.writelines((data,))
+
+    def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
         if self._is_closing:
             return
-        rest = memoryview(data)
+        rest = [memoryview(data) for data in list_of_data]
         if not self._unsent:
             try:
-                rest = rest[self._socket.send(rest) :]
+                # Windows sends one part only.
+                sent = self._socket.sendmsg(rest) if _SENDS_PARTS else self._socket.send(rest[0])
             except _NOT_NOW:
-                pass
+                sent = 0
             except OSError as error:
                 # Not now: the stream has not begun to wait.
                 self._loop.call_soon(self._stream.lost, error)
                 return
+            while rest and sent >= len(rest[0]):
+                sent -= len(rest.pop(0))
             if not rest:
                 return
+            rest[0] = rest[0][sent:]
             self._loop.add_writer(self._number, self._write_more)
-        self._unsent.append(rest)
+        self._unsent += rest
         if not self._is_full and self.get_write_buffer_size() > _MANY_UNSENT:
             self._is_full = True
             self._stream.pause_writing()

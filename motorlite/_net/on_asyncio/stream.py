@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from motorlite._base.values import Address
-    from motorlite._net.runtime import Framer
+    from motorlite._net.runtime import Framer, Parts
 
 T = TypeVar("T")
 
@@ -235,22 +235,23 @@ class AsyncioStream(asyncio.BufferedProtocol):
             return self._can_write is not None
         return self._transport.get_write_buffer_size() > 0 or self._lower.get_write_buffer_size() > 0
 
-    async def exchange(self, data: bytes, until: float) -> bytes | bytearray:
+    async def exchange(self, data: bytes | Parts, until: float) -> bytes | bytearray:
         return await self._awaited(self.start_exchange(data, until))
 
-    def start_exchange(self, data: bytes, until: float) -> asyncio.Future[bytes | bytearray]:
+    def start_exchange(self, data: bytes | Parts, until: float) -> asyncio.Future[bytes | bytearray]:
         if self.is_closed:
             self.sent_nothing = True
             raise self._closed_error()
         sock = self._socket
         if sock is None:
-            self._transport.write(data)
+            self._write(data)
         elif len(data) > _LARGE:
-            self._transport.write(data)
+            self._write(data)
             if self.has_unsent:
                 self._socket = None  # the next request must not overtake this one, if the server answers early
         else:
             # A third of the instructions of the transport's method.
+            assert isinstance(data, bytes)  # parts are large
             try:
                 sent = sock.send(data)
             except OSError as error:
@@ -265,6 +266,12 @@ class AsyncioStream(asyncio.BufferedProtocol):
             self._arm(until)
         self._until = until
         return waiter
+
+    def _write(self, data: bytes | Parts) -> None:
+        if isinstance(data, bytes):
+            self._transport.write(data)
+        else:
+            self._transport.writelines(data.parts)
 
     def _next_message(self, until: float) -> asyncio.Future[bytes | bytearray]:
         """Return a future of the next message."""

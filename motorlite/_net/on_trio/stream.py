@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Coroutine, Generator
 
     from motorlite._base.values import Address
-    from motorlite._net.runtime import Framer
+    from motorlite._net.runtime import Framer, Parts
 
 T = TypeVar("T")
 
@@ -91,7 +91,9 @@ class TrioStream:
 
     # --- FrameStream ---
 
-    def start_exchange(self, data: bytes, until: float) -> Coroutine[Any, Any, bytes | bytearray]:
+    def start_exchange(self, data: bytes | Parts, until: float) -> Coroutine[Any, Any, bytes | bytearray]:
+        if not isinstance(data, bytes):
+            data = data.joined()
         return self._exchange(data) if until == inf else self._exchange_until(data, until)
 
     exchange = start_exchange

@@ -22,6 +22,7 @@ from motorlite.errors import ProtocolError
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
+    from motorlite._net.runtime import Parts
     from motorlite._wire.compression import Buffer
 
 pytestmark = pytest.mark.anyio
@@ -52,7 +53,9 @@ class Inner:
         await self.send(data, until)
         return await self.receive(until)
 
-    start_exchange = exchange
+    def start_exchange(self, data: bytes | Parts, until: float) -> Awaitable[bytes]:
+        assert isinstance(data, bytes)
+        return self.exchange(data, until)
 
     def interrupted(self, waiting: Awaitable[bytes | bytearray]) -> None:
         pass

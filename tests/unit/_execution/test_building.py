@@ -92,7 +92,7 @@ def built(
     """The command's document and its message."""
     run = Run(operation, Call(None, NO_DEADLINE) if call is None else call)
     command, message = by.build(run, Attempt(), facts, 7, NOW, topology(is_direct=is_direct), is_shown=is_shown)
-    return command.document, message
+    return command.document, message if isinstance(message, bytes) else message.joined()
 
 
 def sent(message: bytes) -> dict[str, Any]:
@@ -329,6 +329,7 @@ def test_calls_that_ask_for_more(call: Call) -> None:
         attempt.description = _Description()  # type: ignore[assignment]
         run = Run(facts.where({"x": 1}), call)
         command, message = builder().build(run, attempt, MEMBER, 7, NOW, topology(is_direct=False), is_shown=is_shown)
+        assert isinstance(message, bytes)
         assert list(command.document) == list(sent(message))
         whole.append(message)
     assert whole[0] == whole[1]

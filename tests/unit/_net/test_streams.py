@@ -13,6 +13,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
+from motorlite._net.runtime import Parts
 from motorlite.errors import AutoReconnect, NetworkTimeout, ProtocolError
 from tests.support.event_loops import LOOPS
 from tests.support.peers import PATIENCE, Link, SocketPeer, answer, message, open_link
@@ -178,6 +179,20 @@ async def test_large_messages(link: Link, limited: bool) -> None:
     async with anyio.create_task_group() as group:
         group.start_soon(link.stream.send, request, until)
         assert await link.peer.read() == request
+    await goes_on(link)
+
+
+async def test_a_request_in_parts(link: Link) -> None:
+    request = message(LARGE, 5)
+    parts = Parts(request[:30], request[30:-2], request[-2:])
+
+    async def read_and_answer() -> None:
+        assert await link.peer.read() == request
+        await link.peer.write(REPLY)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(read_and_answer)
+        assert await link.stream.start_exchange(parts, inf) == REPLY
     await goes_on(link)
 
 

@@ -12,7 +12,8 @@ from bson.codec_options import CodecOptions
 from bson.raw_bson import RawBSONDocument
 from bson.son import SON
 
-from motorlite._connection.messages import encode_around_large, encode_command
+from motorlite._connection.messages import LARGE, encode_around_large, encode_command
+from motorlite._net.runtime import Parts
 from motorlite._operations.single_writes import MANY_FIELDS, Delete, Insert, TemplateWrites, Update
 from motorlite._operations.statements import delete_statement, replace_statement, update_statement
 from motorlite.errors import DocumentTooLarge, DuplicateKeyError, ProtocolError, WTimeoutError
@@ -67,6 +68,18 @@ def test_a_document_with_many_fields_is_not_copied(is_first: bool) -> None:
     assert command.document == Insert("db", "coll", document).command(V8_0).document
     assert next(iter(command.document["documents"][0])) == "_id"
     assert operation.size_hint() > MANY_FIELDS * 10
+
+
+@pytest.mark.parametrize("size", [LARGE - 100, LARGE, V8_0.max_bson_object_size])
+def test_a_large_document_is_a_part_of_its_message(size: int) -> None:
+    document = {"_id": bytes(size)}
+    encoded = bson.encode(document)
+    sent = encode_around_large("documents", encoded, (b"", b"\0"), 1, V8_0)
+    if size >= LARGE:
+        assert isinstance(sent, Parts)
+        assert sent.parts[1] is encoded
+        sent = sent.joined()
+    assert sent == encode_command({"documents": [document]}, CodecOptions(), (), 1, V8_0, is_acknowledged=True)
 
 
 @pytest.mark.parametrize("write_concern", CONCERNS, ids=repr)
@@ -158,7 +171,7 @@ def test_a_large_document_is_refused_as_any_other() -> None:
 def test_a_large_document_fits_into_a_message() -> None:
     facts = replace(V8_0, max_bson_object_size=30_000, max_message_size=30_000)
 
-    def message(size: int) -> bytes:
+    def message(size: int) -> bytes | Parts:
         return encode_around_large("documents", bson.encode({"_id": bytes(size)}), (b"", b"\0"), 1, facts)
 
     most = 30_000 - len(message(0))

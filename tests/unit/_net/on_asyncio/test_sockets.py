@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from motorlite._net.on_asyncio.sockets import Reply, SocketStream, watches_sockets
+from motorlite._net.runtime import Parts
 from motorlite._wire.frames import FrameReader
 from motorlite.errors import AutoReconnect, NetworkTimeout
 from motorlite.testing.cancellation import cancel_at
 from tests.support.peers import message
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from typing import TypeAlias
 
     Pair: TypeAlias = tuple[socket.socket, socket.socket]
@@ -67,6 +68,10 @@ def drain(far: socket.socket, count: int) -> bytes:
     while len(found) < count:
         found += far.recv(count - len(found))
     return found
+
+
+def in_parts(request: bytes) -> Parts:
+    return Parts(request[:20], request[20:-1], request[-1:])
 
 
 async def settled() -> None:
@@ -126,11 +131,13 @@ async def test_a_request_that_the_system_does_not_take_at_once(sockets: Pair) ->
     assert watched(sockets[0]) == 0
 
 
-async def test_an_unsent_request_is_not_copied(sockets: Pair) -> None:
+@pytest.mark.parametrize("is_in_parts", [False, True])
+async def test_an_unsent_request_is_not_copied(sockets: Pair, is_in_parts: bool) -> None:
     stream, large = opened(sockets), message(LARGE, 3)
+    request = in_parts(large) if is_in_parts else large
     tracemalloc.start()
     try:
-        waiting = asyncio.ensure_future(stream.exchange(large, inf))
+        waiting = asyncio.ensure_future(stream.exchange(request, inf))
         await asyncio.sleep(0)
         assert stream.has_unsent
         assert tracemalloc.get_traced_memory()[0] < LARGE // 10
@@ -139,6 +146,33 @@ async def test_an_unsent_request_is_not_copied(sockets: Pair) -> None:
     stream.abort()
     with pytest.raises(AutoReconnect):
         await waiting
+
+
+class SlowSocket(socket.socket):
+    """A socket that takes only so many bytes of a message in parts."""
+
+    takes = 0
+
+    def sendmsg(self, buffers: Iterable[Any], *_: Any) -> int:
+        return self.send(b"".join(buffers)[: self.takes])
+
+
+@pytest.mark.parametrize("count", [0, 1, 19, 20, 21, 99_998, 99_999, 100_000])
+async def test_the_system_takes_some_of_the_parts(sockets: Pair, count: int) -> None:
+    near, far = SlowSocket(fileno=sockets[0].detach()), sockets[1]
+    near.takes = count
+    stream = opened((near, far))
+    for number in range(2):  # the second goes through the transport's queue if a part of the first had to
+        request = message(100_000, number)
+        waiting = asyncio.ensure_future(stream.exchange(in_parts(request), inf))
+        await asyncio.sleep(0)
+        assert stream.has_unsent == (count < 100_000)
+        assert await asyncio.to_thread(drain, far, len(request)) == request
+        await settled()
+        assert not stream.has_unsent
+        far.sendall(REPLY)
+        assert await waiting == REPLY
+    stream.abort()
 
 
 async def test_sending_waits_for_the_peer(sockets: Pair) -> None:
