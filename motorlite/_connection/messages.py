@@ -122,7 +122,7 @@ def encode_around_large(
 ) -> bytes | Parts:
     """Like `encode_parts`, for a command with one field in between, an array of one encoded document.
 
-    `encode_parts` would copy that three times. Here, a document of nearly `LARGE` or more stays what it is.
+    `encode_parts` would copy that three times. This copies it once, or not at all if the message is `LARGE`.
     """
     before, behind = around
     opening = b"\x04%s\0%s\x030\0" % (field.encode(), (len(document) + _AROUND_ONE).to_bytes(4, "little"))
