@@ -118,7 +118,7 @@ class Sender:
             events.succeeded(reply, self._now())
         if run.call.session is not None or "$clusterTime" in reply:
             self._learn_times(run, reply)
-        if ("writeConcernError" in reply or "writeErrors" in reply) and operation.kind is not READ:
+        if operation.kind is not READ and ("writeConcernError" in reply or "writeErrors" in reply):
             run.limits = self._time_limits(deadline, command.document, facts)
             if "writeConcernError" in reply:
                 self._look_at_concern_error(attempt, server, connection, reply)

@@ -102,7 +102,8 @@ class Reply:
         if not self.is_done:
             self._asyncio_future_blocking = True
             yield self
-        self.result()
+        if self._error is not None:
+            self.result()
         # Kept until the next request, it would hold the memory of a large reply.
         frame, self.frame = self.frame, None
         assert frame is not None
