@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 OPERATIONS: Final = 10_000
 QUERY: Final = {"_id": 1}
-TARGET: Final = 1024  # bytes
+TARGET: Final = 1500  # bytes
 # All tasks wait once the process has used little CPU time for that long, twice in a row. PyMongo always uses some: it
 # looks for cancellations twice a second, on each of its connections.
 QUIET: Final = 0.5  # seconds
