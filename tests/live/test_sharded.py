@@ -62,7 +62,15 @@ async def test_every_batch_comes_from_the_mongos_that_has_the_cursor(cluster: Cl
         await both_known(client)
         coll = client[database_name].coll
         await coll.insert_many(numbered(6))
-        cursors = [await coll.find(sort={"_id": 1}, batch_size=2) for _ in range(10)]
+        cursors = []
+
+        async def open_one() -> None:
+            cursors.append(await coll.find(sort={"_id": 1}, batch_size=2))
+
+        # At the same time: each goes to the less busy mongos. One after the other, chance could send all to the same.
+        async with create_task_group() as group:
+            for _ in range(10):
+                group.start_soon(open_one)
         for _ in range(5):
             for cursor in cursors:
                 await cursor.next()
