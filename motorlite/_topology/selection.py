@@ -165,15 +165,15 @@ def describe_selector(selector: Selector) -> str:
     return text
 
 
-def describe_limit(deadline: Deadline, until: float | None, now: float) -> str:
-    """Describe the time from `now` on that a selection has until the loop time `until`, or until the deadline.
+def describe_limit(deadline: Deadline, until: float | None, now: float, timeout: float) -> str:
+    """Describe the time that a selection has until the loop time `until`, which `timeout` set, or until the deadline.
 
     Empty if it does not wait (None), and the deadline has not passed either.
     """
     if until is None and now < deadline.expires_at:
         return ""
     if until is not None and until <= deadline.expires_at:
-        return f"within {until - now:.3g} s (serverSelectionTimeoutMS)"
+        return f"within {timeout:.3g} s (serverSelectionTimeoutMS)"
     return f"within {deadline.timeout:.3g} s (timeoutMS or motorlite.timeout())"
 
 

@@ -234,7 +234,8 @@ class Topology:
             if isinstance(selector, tuple):
                 self._check_is_there(selector)
             if is_over:
-                raise self._timed_out(selector, describe_limit(deadline, until, started))
+                timeout = self._options.server_selection_timeout
+                raise self._timed_out(selector, describe_limit(deadline, until, started, timeout))
             if on_wait is not None and until is not None:
                 on_wait(limit - self._runtime.now())
                 on_wait = None

@@ -192,8 +192,10 @@ def test_failure_with_reachable_servers_names_their_kinds() -> None:
 
 
 def test_limit_of_a_selection_that_does_not_wait() -> None:
-    assert describe_limit(NO_DEADLINE, None, 1.0) == describe_limit(Deadline(2.0, timeout=5.0), None, 1.0) == ""
-    assert describe_limit(Deadline(1.0, timeout=5.0), None, 1.0) == "within 5 s (timeoutMS or motorlite.timeout())"
+    assert describe_limit(NO_DEADLINE, None, 1.0, 30) == describe_limit(Deadline(2.0, timeout=5.0), None, 1.0, 30) == ""
+    # Not what is left of it when the selection begins.
+    assert describe_limit(NO_DEADLINE, 1.2995, 1.0, 0.3) == "within 0.3 s (serverSelectionTimeoutMS)"
+    assert describe_limit(Deadline(1.0, timeout=5.0), None, 1.0, 30) == "within 5 s (timeoutMS or motorlite.timeout())"
 
 
 def test_failure_names_the_set_that_was_found_instead() -> None:
